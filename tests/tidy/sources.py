@@ -4,7 +4,8 @@
 import os
 import re
 
-FOLDERS = ("include", "src", "torture", "tests", "examples", "models", "tools", "bench", "docs")
+FOLDERS = ("include", "src", "torture", "tests", "examples", "models", "tools", "bench", "docs",
+           "bindings")
 C_ENDINGS = (".c", ".h", ".cpp", ".hpp")
 
 _TOKEN = re.compile(

@@ -1,0 +1,250 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Locks for asyncio: AsyncLock, and the AsyncHold that its `async with` gives.
+
+The library's callbacks run no Python: they write down what has happened, and make a descriptor
+readable that the event loop watches.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import time
+import weakref
+from typing import TYPE_CHECKING, Dict, Iterable, List, Optional, Union
+
+from . import _holdfast
+from .errors import Busy, Error
+from .locks import (FOREVER, BaseHold, Name, Request, add_note, check_all, lost, milliseconds,
+                    name_bytes)
+
+if TYPE_CHECKING:
+    from types import TracebackType
+    from typing import Type
+
+
+class AsyncHold(BaseHold):
+    """A lock that a task was granted."""
+    __slots__ = ("lost",)
+
+    def __init__(self, raw: _holdfast.Hold, name: bytes, event: asyncio.Event) -> None:
+        self._raw = raw
+        self._name = name
+        self.lost = event
+        """Set when the lock is lost, so that a task can wait for it."""
+
+    def release(self) -> None:
+        """Releases it, and does not wait for the store's reply. Raises Lost if it was lost."""
+        if not self._raw.release_nowait():
+            self.lost.set()
+            raise lost(self.name)
+
+
+class Pending:
+    """A request that the store has not answered."""
+    __slots__ = ("future", "lost")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.future: asyncio.Future[None] = loop.create_future()
+        self.lost = asyncio.Event()
+
+
+class Notes:
+    """What the library tells the tasks of one event loop."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.loop = loop
+        self.queue = _holdfast.Queue()
+        self.keys = itertools.count(1)
+        self.known: Dict[int, Pending] = {}
+        self.holds: weakref.WeakValueDictionary[int, AsyncHold] = weakref.WeakValueDictionary()
+        loop.add_reader(self.queue.fileno(), self.take)
+
+    def take(self) -> None:
+        """Passes on what has happened."""
+        for key, is_loss in self.queue.take():
+            target: Union[Pending, AsyncHold, None] = self.known.get(key) or self.holds.get(key)
+            if is_loss and target is not None:
+                target.lost.set()
+            elif isinstance(target, Pending) and not target.future.done():
+                target.future.set_result(None)
+
+    def close(self) -> None:
+        """Passes on what the client's close has ended, and watches no more."""
+        if self.loop.is_closed():
+            return
+        try:
+            self.loop.call_soon_threadsafe(self._end)
+        except RuntimeError:  # closed meanwhile
+            pass
+
+    def _end(self) -> None:
+        self.loop.remove_reader(self.queue.fileno())
+        self.take()
+
+    async def acquire(self, request: Request, wait_ms: int) -> AsyncHold:
+        """Acquires; a task that is canceled meanwhile leaves nothing behind."""
+        key = next(self.keys)
+        pending = self.known[key] = Pending(self.loop)
+        try:
+            raw = request.client._live().begin(request.name, wait_ms, *request.arguments,
+                                               self.queue, key)
+            if not raw.done():
+                await self._answer(raw, pending)
+            raw.result()
+            hold = AsyncHold(raw, request.name, pending.lost)
+            self.holds[key] = hold
+        finally:
+            del self.known[key]
+        return hold
+
+    async def _answer(self, raw: _holdfast.Hold, pending: Pending) -> None:
+        """Waits for the answer. Only that tells whether a canceled request was granted."""
+        try:
+            await asyncio.shield(pending.future)
+        except asyncio.CancelledError:
+            raw.cancel()
+            while not pending.future.done():
+                try:
+                    await asyncio.shield(pending.future)
+                except asyncio.CancelledError:
+                    pass
+            # The exception keeps this frame alive, so that `raw` would not be freed soon.
+            with contextlib.suppress(RuntimeError, Error):
+                raw.release_nowait()
+            raise
+
+
+class AsyncLock:
+    """A lock at the store for tasks. Each acquisition is an owner of its own."""
+    __slots__ = ("_request", "_holds")
+
+    def __init__(self, request: Request) -> None:
+        self._request = request
+        self._holds: Dict[Optional[asyncio.Task[object]], List[AsyncHold]] = {}
+
+    async def _take(self) -> AsyncHold:
+        request = self._request
+        hold = await request.client._notes().acquire(request, request.wait_ms)
+        self._holds.setdefault(asyncio.current_task(), []).append(hold)
+        return hold
+
+    def _taken(self) -> AsyncHold:
+        """The newest hold of this task, or of another one, which is no longer kept."""
+        task = asyncio.current_task()
+        if task not in self._holds:
+            if not self._holds:
+                raise RuntimeError("release of a lock that is not held")
+            task = next(reversed(self._holds))
+        holds = self._holds[task]
+        hold = holds.pop()
+        if not holds:
+            del self._holds[task]
+        return hold
+
+    async def acquire(self) -> bool:
+        """False: another owner holds it, and the lock's `wait` has passed."""
+        try:
+            await self._take()
+        except Busy:
+            return False
+        return True
+
+    def release(self) -> None:
+        """Releases what acquire() has acquired, and does not wait for the store's reply."""
+        self._taken().release()
+
+    def locked(self) -> bool:
+        """Whether this object holds it."""
+        return any(hold.held for holds in self._holds.values() for hold in holds)
+
+    async def __aenter__(self) -> AsyncHold:
+        return await self._take()
+
+    # It awaits nothing, so a canceled task cannot leave the lock behind.
+    async def __aexit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException],
+                        trace: Optional[TracebackType]) -> None:
+        try:
+            self._taken().release()
+        except Error as loss:
+            if error is None:
+                raise
+            add_note(error, loss)
+
+
+class AsyncHoldSet:
+    """Several locks that were granted together."""
+    __slots__ = ("_holds",)
+
+    def __init__(self, holds: List[AsyncHold]) -> None:
+        self._holds = holds
+
+    @property
+    def held(self) -> bool:
+        """True only while all of them are held."""
+        return all(hold.held for hold in self._holds)
+
+    def __getitem__(self, name: Name) -> AsyncHold:
+        wanted = name_bytes(name)
+        for hold in self._holds:
+            if hold._name == wanted:
+                return hold
+        raise KeyError(name)
+
+    def __len__(self) -> int:
+        return len(self._holds)
+
+    def release(self) -> None:
+        """Releases all, the last one first. Raises what the first failure was."""
+        failure: Optional[Error] = None
+        while self._holds:
+            try:
+                self._holds.pop().release()
+            except Error as error:
+                failure = failure or error
+        if failure:
+            raise failure
+
+
+class AsyncLockAll:
+    """Several locks, all or nothing, in the same order in every program."""
+    __slots__ = ("_requests", "_wait_ms", "_set")
+
+    def __init__(self, requests: Iterable[Request], wait_ms: int) -> None:
+        self._requests = [request for _, request in
+                          sorted({request.name: request for request in requests}.items())]
+        self._wait_ms = wait_ms
+        self._set: Optional[AsyncHoldSet] = None
+
+    async def acquire(self) -> AsyncHoldSet:
+        """Acquires all within one wait. Each is checked once more at the end."""
+        end = None if self._wait_ms < 0 else time.monotonic() + self._wait_ms / 1000
+        taken = AsyncHoldSet([])
+        try:
+            for request in self._requests:
+                left = FOREVER if end is None else milliseconds(max(0, end - time.monotonic()))
+                taken._holds.append(await request.client._notes().acquire(request, left))
+                check_all(taken._holds)
+        except BaseException:
+            for hold in reversed(taken._holds):
+                hold._raw.release_nowait()
+            raise
+        return taken
+
+    async def __aenter__(self) -> AsyncHoldSet:
+        if self._set is not None:
+            raise RuntimeError("this object is in use: make one for each `async with`")
+        self._set = await self.acquire()
+        return self._set
+
+    async def __aexit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException],
+                        trace: Optional[TracebackType]) -> None:
+        taken, self._set = self._set, None
+        assert taken is not None
+        try:
+            taken.release()
+        except Error as loss:
+            if error is None:
+                raise
+            add_note(error, loss)

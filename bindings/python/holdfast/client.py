@@ -1,0 +1,327 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Clients, and what they offer besides locks: semaphores, counters, latches, inspecting."""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import enum
+import os
+import threading
+import weakref
+from typing import TYPE_CHECKING, Dict, Iterable, List, NamedTuple, Optional
+
+from . import _holdfast
+from .aio import AsyncLock, AsyncLockAll, Notes
+from .errors import Busy, Closed
+from .locks import Hold, Lock, LockAll, Mode, Name, Request, milliseconds, name_bytes, number
+
+if TYPE_CHECKING:
+    from types import TracebackType
+    from typing import Type
+
+CLOSED = 11
+
+
+class Kind(enum.IntEnum):
+    """What a name is."""
+    FREE = 0
+    MUTEX = 1
+    FAIR = 2
+    RW = 3
+    SEMAPHORE = 4
+    COUNTER = 5
+    LATCH = 6
+
+
+class Role(enum.IntEnum):
+    """What an entry of inspect() describes."""
+    OBJECT = 0
+    HOLDER = 1
+    WAITER = 2
+
+
+class Entry(NamedTuple):
+    """One line of inspect(); see hf_entry in holdfast.h."""
+    name: str
+    kind: Kind
+    role: Role
+    total: int
+    value: int
+    token: int
+    mode: Mode
+    permits: int
+    rank: int
+    owner_key: str
+    owner_text: str
+    host: str
+    pid: int
+    since: Optional[float]
+    lease_left: Optional[float]
+    unmarked: bool
+
+
+def _entry(raw: tuple) -> Entry:  # type: ignore[type-arg]
+    name, kind, role, total, value, token, mode, *rest, since, left, unmarked = raw
+    return Entry(name, Kind(kind), Role(role), total, value, token, Mode(mode), *rest,
+                 None if since < 0 else since / 1000, None if left < 0 else left / 1000, unmarked)
+
+
+class Client:
+    """One store. Open one for a process, and share it among threads and tasks.
+
+    `url` is such as "local:" or "redis://host"; None means $HOLDFAST_URL, or "local:". `lease` and
+    `request_timeout` are in seconds. In a forked child it opens itself anew at its first use.
+    """
+
+    def __init__(self, url: Optional[str] = None, *, lease: Optional[float] = None,
+                 request_timeout: Optional[float] = None, owner_text: Optional[str] = None,
+                 existing_only: bool = False, token_floor: int = 0) -> None:
+        self._options = (url, milliseconds(lease, 0), milliseconds(request_timeout, 0), owner_text,
+                         existing_only, token_floor)
+        self._core: Optional[_holdfast.Client] = _holdfast.Client(*self._options)
+        self._closed = False
+        self._opening = threading.Lock()
+        self._loops: Dict[asyncio.AbstractEventLoop, Notes] = {}
+        _clients.add(self)
+
+    def _live(self) -> _holdfast.Client:
+        return self._core or self._reopen()
+
+    def _reopen(self) -> _holdfast.Client:
+        with self._opening:
+            if self._closed:
+                raise Closed(CLOSED, "the client is closed")
+            if self._core is None:
+                self._core = _holdfast.Client(*self._options)
+            return self._core
+
+    def _after_fork_in_child(self) -> None:
+        # The parent's event loop shares its descriptor with the child's copy: it is left alone.
+        self._opening = threading.Lock()
+        self._loops = {}
+        if not self._closed:
+            self._core = None
+
+    def _notes(self) -> Notes:
+        if self._closed:
+            raise Closed(CLOSED, "the client is closed")
+        loop = asyncio.get_running_loop()
+        notes = self._loops.get(loop)
+        if notes is None:
+            with self._opening:
+                for old in [old for old in self._loops if old.is_closed()]:
+                    del self._loops[old]
+                notes = self._loops[loop] = Notes(loop)
+        return notes
+
+    def close(self) -> None:
+        """Releases every hold, ends every wait with Closed, and frees the client."""
+        self._closed = True
+        core = self._core
+        if core is not None:
+            core.close()
+        for notes in list(self._loops.values()):
+            notes.close()
+        self._loops.clear()
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException],
+                 trace: Optional[TracebackType]) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        if self._closed or self._core is None:
+            return "<holdfast client, closed>" if self._closed else "<holdfast client>"
+        return f"<holdfast client of {self._core.url}>"
+
+    @property
+    def url(self) -> str:
+        """The client's URL, password removed."""
+        return self._live().url
+
+    @property
+    def closed(self) -> bool:
+        """Whether close() was called."""
+        return self._closed
+
+    # ---- locks ----
+
+    def lock(self, name: Name, *, wait: Optional[float] = None, mode: Mode = Mode.MUTEX,
+             permits: int = 1, limit: int = 0, lease: Optional[float] = None) -> Lock:
+        """A lock for `with`. It waits up to `wait` seconds, then raises Busy; None: for ever.
+
+        With a `lease` it ends by itself after that many seconds.
+        """
+        return Lock(Request(self, name, wait, mode, permits, limit, lease))
+
+    def alock(self, name: Name, *, wait: Optional[float] = None, mode: Mode = Mode.MUTEX,
+              permits: int = 1, limit: int = 0, lease: Optional[float] = None) -> AsyncLock:
+        """The same for `async with`."""
+        return AsyncLock(Request(self, name, wait, mode, permits, limit, lease))
+
+    def try_lock(self, name: Name, *, mode: Mode = Mode.MUTEX, permits: int = 1, limit: int = 0,
+                 lease: Optional[float] = None) -> Optional[Hold]:
+        """Makes one attempt. None: another owner holds it. Release the hold by release()."""
+        request = Request(self, name, 0, mode, permits, limit, lease)
+        try:
+            return Hold(self._live().acquire(request.name, 0, *request.arguments), request.name)
+        except Busy:
+            return None
+
+    def lock_all(self, names: Iterable[Name], *, wait: Optional[float] = None,
+                 mode: Mode = Mode.MUTEX, lease: Optional[float] = None) -> LockAll:
+        """All these locks or none, within one `wait`, in the same order in every program."""
+        requests = [Request(self, name, wait, mode, 1, 0, lease) for name in names]
+        return LockAll(requests, milliseconds(wait))
+
+    def alock_all(self, names: Iterable[Name], *, wait: Optional[float] = None,
+                  mode: Mode = Mode.MUTEX, lease: Optional[float] = None) -> AsyncLockAll:
+        """The same for `async with`."""
+        requests = [Request(self, name, wait, mode, 1, 0, lease) for name in names]
+        return AsyncLockAll(requests, milliseconds(wait))
+
+    def attach(self, name: Name, owner_key: str) -> Hold:
+        """Takes over a lock that detach() has left."""
+        return Hold(self._live().attach(name_bytes(name), owner_key), name_bytes(name))
+
+    # ---- other objects ----
+
+    def semaphore(self, name: Name) -> Semaphore:
+        """A semaphore, whose permits come back when their owner dies."""
+        return Semaphore(self, name)
+
+    def counter(self, name: Name) -> Counter:
+        """A number that any client may add to and take from."""
+        return Counter(self, name)
+
+    def latch(self, name: Name) -> Latch:
+        """A latch, which is set to a count, counted down, and opens at zero."""
+        return Latch(self, name)
+
+    # ---- inspecting ----
+
+    def inspect(self, name: Optional[Name] = None) -> List[Entry]:
+        """Each name in use, or this one: the object, its holders, and its waiters in order."""
+        wanted = None if name is None else name_bytes(name)
+        return [_entry(raw) for raw in self._live().inspect(wanted)]
+
+    def break_(self, name: Name, owner_key: Optional[str] = None) -> int:
+        """Takes a name by force from one holder, or from all. Returns how many there were."""
+        return self._live().break_(name_bytes(name), owner_key)
+
+    def forget(self, name: Name) -> None:
+        """Removes what the store keeps of a name that is free."""
+        self._live().forget(name_bytes(name))
+
+
+class _Object:
+    """A named object at a store."""
+    __slots__ = ("_client", "_name")
+
+    def __init__(self, client: Client, name: Name) -> None:
+        self._client = client
+        self._name = name_bytes(name)
+
+    def _take(self, mode: Mode, amount: int, wait: Optional[float]) -> None:
+        request = Request(self._client, self._name, wait, mode, amount, 0, None)
+        self._client._live().acquire(request.name, request.wait_ms, *request.arguments)
+
+    async def _atake(self, mode: Mode, amount: int, wait: Optional[float]) -> None:
+        request = Request(self._client, self._name, wait, mode, amount, 0, None)
+        await self._client._notes().acquire(request, request.wait_ms)
+
+
+class Semaphore(_Object):
+    """Made by Client.semaphore()."""
+    __slots__ = ()
+
+    def set(self, permits: int) -> None:
+        """Sets the total number of permits; 0 removes the semaphore."""
+        self._client._live().semaphore_set(self._name, number(permits, "permits"))
+
+    def permit(self, permits: int = 1, *, limit: int = 0, wait: Optional[float] = None,
+               lease: Optional[float] = None) -> Lock:
+        """So many permits, for `with`. A semaphore that does not exist is made with `limit`."""
+        return self._client.lock(self._name, wait=wait, mode=Mode.PERMIT, permits=permits,
+                                 limit=limit, lease=lease)
+
+    def apermit(self, permits: int = 1, *, limit: int = 0, wait: Optional[float] = None,
+                lease: Optional[float] = None) -> AsyncLock:
+        """The same for `async with`."""
+        return self._client.alock(self._name, wait=wait, mode=Mode.PERMIT, permits=permits,
+                                  limit=limit, lease=lease)
+
+
+class Counter(_Object):
+    """Made by Client.counter()."""
+    __slots__ = ()
+
+    def set(self, value: int) -> None:
+        """Makes the counter, or overwrites its value."""
+        self._client._live().counter_set(self._name, number(value, "value"))
+
+    def add(self, amount: int = 1) -> None:
+        """Adds to it; a counter that does not exist begins at 0."""
+        self._client._live().counter_add(self._name, number(amount, "amount"))
+
+    def take(self, amount: int = 1, *, wait: Optional[float] = None) -> None:
+        """Takes from it, and waits for that; Busy: the value is too small."""
+        self._take(Mode.COUNTER, amount, wait)
+
+    async def atake(self, amount: int = 1, *, wait: Optional[float] = None) -> None:
+        """The same for tasks."""
+        await self._atake(Mode.COUNTER, amount, wait)
+
+    def get(self) -> int:
+        """Its value; 0 if it does not exist."""
+        return self._client._live().counter_get(self._name)
+
+    def remove(self) -> None:
+        """Removes it; its waiters go on waiting."""
+        self._client._live().counter_remove(self._name)
+
+
+class Latch(_Object):
+    """Made by Client.latch()."""
+    __slots__ = ()
+
+    def set(self, count: int) -> None:
+        """Sets it; Busy: it is above zero."""
+        self._client._live().latch_set(self._name, number(count, "count"))
+
+    def down(self, amount: int = 1) -> int:
+        """Counts it down. Returns what is left."""
+        return self._client._live().latch_down(self._name, number(amount, "amount"))
+
+    def get(self) -> int:
+        """What is left."""
+        return self._client._live().latch_get(self._name)
+
+    def wait(self, wait: Optional[float] = None) -> None:
+        """Waits until it is open; Busy: it is above zero."""
+        self._take(Mode.LATCH, 1, wait)
+
+    async def await_open(self, wait: Optional[float] = None) -> None:
+        """The same for tasks."""
+        await self._atake(Mode.LATCH, 1, wait)
+
+
+_clients: weakref.WeakSet[Client] = weakref.WeakSet()
+
+
+def _close_all() -> None:
+    """Else what is held stays held until its lease ends."""
+    for client in list(_clients):
+        client.close()
+
+
+def _after_fork_in_child() -> None:
+    for client in list(_clients):
+        client._after_fork_in_child()
+
+
+atexit.register(_close_all)
+os.register_at_fork(after_in_child=_after_fork_in_child)

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the files of the extension module share: its types, failures, and entering the library.
+ *
+ * No Python runs in a callback of the library, and the GIL is let go around every call that may
+ * block. A callback writes into the hold that it belongs to, links it into a queue, and wakes the
+ * event loop of that queue by a descriptor. */
+#ifndef HOLDFAST_PYTHON_BINDING_H
+#define HOLDFAST_PYTHON_BINDING_H
+
+#define PY_SSIZE_T_CLEAN
+#define Py_LIMITED_API 0x03090000
+#include <Python.h>
+
+#include <holdfast.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+/* A result code with its sentence, copied on the thread of the call. */
+struct failure {
+    int code;
+    int native;
+    char text[sizeof(((hf_error *)0)->text)];
+};
+
+struct client {
+    PyObject_HEAD hf_client *handle; /* NULL: hf_close has returned */
+    unsigned generation;             /* of the process that opened it, see process_generation */
+    bool local;                      /* the store is on this machine: an attempt costs no time */
+    bool closing;                    /* written and read with the GIL */
+    pthread_mutex_t mutex;           /* guards `calls` */
+    pthread_cond_t idle;
+    unsigned calls; /* calls that are in the library; hf_close must not begin meanwhile */
+};
+
+/* Something that has happened to a hold, in the list of its queue. */
+struct note {
+    struct note *next, *previous; /* NULL: in no list */
+    struct hold *hold;
+};
+
+struct queue {
+    PyObject_HEAD struct note list; /* its ring of notes; guarded by notes_mutex */
+    int fd;                         /* an eventfd, readable while there are notes */
+};
+
+struct hold {
+    PyObject_HEAD struct client *client;
+    struct queue *queue; /* NULL: a blocking call made it */
+    uint64_t key;        /* by which the queue's reader knows it */
+    unsigned generation; /* of the process that acquired it */
+    hf_hold *hold;       /* NULL: not granted, or released */
+    hf_request request;
+    unsigned calls; /* that use `hold` without the GIL: it must not be released meanwhile */
+    bool begun;     /* hf_lock_async has begun; read and written with the GIL */
+    /* Guarded by notes_mutex: */
+    struct note done_note, lost_note;
+    pthread_cond_t *waiter; /* of the thread that waits for `done` */
+    bool done;              /* the request has ended */
+    bool lost;
+    bool dying;            /* no note may be linked any more */
+    struct failure result; /* of the request; or the reason of the loss */
+};
+
+/* ---- failures: module.c ---- */
+
+/* Keeps the calling thread's last error. Call it on the thread, before the next call. */
+void failure_keep(struct failure *ret, int code);
+/* Sets the Python exception for it. Returns NULL. */
+PyObject *failure_raise(const struct failure *failure);
+/* The same for a code without a sentence of the library's own. */
+PyObject *failure_raise_code(int code, const char *text);
+
+/* A number that is another one in each forked child. */
+unsigned process_generation(void);
+
+/* ---- clients: client.c ---- */
+
+int client_add_type(PyObject *module);
+/* Lets the GIL go and counts the call. NULL with an exception set: the client cannot be used. */
+PyThreadState *client_enter(struct client *client);
+void client_leave(struct client *client, PyThreadState *state);
+/* Whether holds and requests of this generation can still be given to the library. */
+bool client_usable(const struct client *client, unsigned generation);
+
+/* Methods of clients, in other files. */
+PyObject *client_acquire(PyObject *self, PyObject *args);
+PyObject *client_begin(PyObject *self, PyObject *args);
+PyObject *client_attach(PyObject *self, PyObject *args);
+extern PyMethodDef store_methods[];
+
+/* ---- holds and queues: hold.c, queue.c ---- */
+
+int hold_add_type(PyObject *module);
+extern PyTypeObject *queue_type;
+int queue_add_type(PyObject *module);
+
+/* One for all: what it guards is written in a few instructions, and rarely. */
+extern pthread_mutex_t notes_mutex;
+extern pthread_cond_t some_lost; /* a hold was lost */
+void notes_after_fork(void);
+/* Links the note, with notes_mutex held. Returns the queue's descriptor if it has to be woken, or
+ * -1. */
+int note_push(struct note *note, struct hold *hold);
+void note_drop(struct note *note);
+void queue_wake(int fd);
+
+#endif

@@ -1,0 +1,614 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Holds: acquiring so that Ctrl-C and close() end the wait, losing, releasing. */
+#include "binding.h"
+
+#include <errno.h>
+#include <string.h>
+#include <time.h>
+
+static PyTypeObject *hold_type;
+
+/* How often a wait looks for signals. The first part of a wait for a mutex is one blocking call: it
+ * saves the way over the client's thread, and an uncontended lock needs no more. It is short, as
+ * nothing ends it; and a mutex promises no order that asking again would break. */
+#define SLICE_MS 100
+
+static int64_t now_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+/* Waits with notes_mutex held until *flag is true, for up to `ms` (negative: no limit). */
+static bool wait_for(const bool *flag, pthread_cond_t *cond, int64_t ms)
+{
+    int64_t end = now_ms() + (ms < 0 ? 0 : ms);
+    struct timespec until = { end / 1000, end % 1000 * 1000000 };
+    int result = 0;
+    while (!*flag && result != ETIMEDOUT)
+        result = ms < 0 ? pthread_cond_wait(cond, &notes_mutex)
+                        : pthread_cond_clockwait(cond, &notes_mutex, CLOCK_MONOTONIC, &until);
+    return *flag;
+}
+
+/* Waits without the GIL until the request has ended. */
+static bool wait_until_done(struct hold *hold, int64_t ms)
+{
+    pthread_cond_t cond = PTHREAD_COND_INITIALIZER;
+    PyThreadState *state = PyEval_SaveThread();
+    pthread_mutex_lock(&notes_mutex);
+    hold->waiter = &cond;
+    bool done = wait_for(&hold->done, &cond, ms);
+    hold->waiter = NULL;
+    pthread_mutex_unlock(&notes_mutex);
+    PyEval_RestoreThread(state);
+    pthread_cond_destroy(&cond);
+    return done;
+}
+
+static void on_lost(void *arg, const hf_loss *loss)
+{
+    struct hold *hold = arg;
+    pthread_mutex_lock(&notes_mutex);
+    hold->lost = true;
+    strncpy(hold->result.text, loss->reason, sizeof(hold->result.text) - 1);
+    int fd = note_push(&hold->lost_note, hold);
+    pthread_cond_broadcast(&some_lost);
+    queue_wake(fd); /* the queue may be freed once the mutex is let go */
+    pthread_mutex_unlock(&notes_mutex);
+}
+
+static void on_done(void *arg, int code, hf_hold *granted, const hf_error *error)
+{
+    struct hold *hold = arg;
+    pthread_mutex_lock(&notes_mutex);
+    hold->hold = granted;
+    hold->done = true;
+    hold->result.code = code;
+    if (error) {
+        hold->result.native = error->native;
+        memcpy(hold->result.text, error->text, sizeof(hold->result.text));
+    }
+    if (hold->waiter)
+        pthread_cond_signal(hold->waiter);
+    queue_wake(note_push(&hold->done_note, hold));
+    pthread_mutex_unlock(&notes_mutex);
+}
+
+/* Ends the request, and returns when nothing in the library knows the hold any more. */
+static void abandon(struct hold *hold)
+{
+    struct client *client = hold->client;
+    if (!hold->begun || hold->done || hold->generation != process_generation())
+        return;
+    if (!client->closing) {
+        PyThreadState *state = client_enter(client);
+        hf_cancel(client->handle, hold->request);
+        client_leave(client, state);
+    }
+    wait_until_done(hold, -1);
+}
+
+static struct hold *hold_new(PyObject *client, struct queue *queue)
+{
+    struct hold *hold = (struct hold *)PyType_GenericAlloc(hold_type, 0);
+    if (!hold)
+        return NULL;
+    Py_INCREF(client);
+    Py_XINCREF(queue);
+    hold->client = (struct client *)client;
+    hold->queue = queue;
+    hold->generation = hold->client->generation;
+    return hold;
+}
+
+static void hold_free(PyObject *self)
+{
+    PyTypeObject *type = Py_TYPE(self);
+    struct hold *hold = (struct hold *)self;
+    pthread_mutex_lock(&notes_mutex);
+    hold->dying = true;
+    note_drop(&hold->done_note);
+    note_drop(&hold->lost_note);
+    pthread_mutex_unlock(&notes_mutex);
+    abandon(hold);
+    if (hold->hold && client_usable(hold->client, hold->generation)) {
+        PyThreadState *state = client_enter(hold->client);
+        hf_unlock_nowait(hold->hold); /* waits for an on_lost that runs */
+        client_leave(hold->client, state);
+    }
+    Py_DECREF(hold->client);
+    Py_XDECREF(hold->queue);
+    PyObject_Free(self);
+    Py_DECREF(type);
+}
+
+/* ---- acquiring ---- */
+
+struct request {
+    const char *name;
+    long long wait_ms;
+    int mode;
+    hf_lock_options options;
+};
+
+/* The five arguments after the name are the same in acquire and begin. */
+static bool parse_request(struct request *request, PyObject *args, struct queue **ret_queue,
+                          uint64_t *ret_key)
+{
+    unsigned int permits, limit;
+    long long lease_ms;
+    unsigned long long key = 0;
+    PyObject *queue = NULL;
+    if (!PyArg_ParseTuple(args, "yLiIIL|O!K", &request->name, &request->wait_ms, &request->mode,
+                          &permits, &limit, &lease_ms, queue_type, &queue, &key))
+        return false;
+    request->options =
+        HF_LOCK_OPTIONS(.mode = (hf_mode)request->mode, .permits = permits, .limit = limit,
+                        .lease_ms = lease_ms, .owner = HF_OWNER_NEW, .on_lost = on_lost);
+    if (ret_queue) {
+        *ret_queue = (struct queue *)queue;
+        *ret_key = key;
+    }
+    return true;
+}
+
+/* One blocking call. False: an exception is set. */
+static bool ask_once(struct hold *hold, const struct request *request, int64_t wait_ms)
+{
+    struct client *client = hold->client;
+    PyThreadState *state = client_enter(client);
+    if (!state)
+        return false;
+    failure_keep(&hold->result,
+                 hf_lock(client->handle, request->name, wait_ms, &request->options, &hold->hold));
+    client_leave(client, state);
+    return true;
+}
+
+/* Begins the request. False: an exception is set. */
+static bool begin(struct hold *hold, const struct request *request, int64_t wait_ms)
+{
+    struct client *client = hold->client;
+    struct failure failure = { 0 };
+    PyThreadState *state = client_enter(client);
+    if (!state)
+        return false;
+    hold->begun = true;
+    failure_keep(&failure, hf_lock_async(client->handle, request->name, wait_ms, &request->options,
+                                         on_done, hold, &hold->request));
+    client_leave(client, state);
+    if (failure.code == HF_OK)
+        return true;
+    hold->begun = false;
+    failure_raise(&failure);
+    return false;
+}
+
+/* Whether a wait for an answer of the store goes on after this code. */
+static bool may_go_on(int code)
+{
+    return code == HF_BUSY || code == HF_UNREACHABLE;
+}
+
+/* A wait that a signal's handler or a closed client ends. False: an exception is set. */
+static bool wait_in_slices(struct hold *hold, const struct request *request, int64_t wait_ms)
+{
+    if (!begin(hold, request, wait_ms))
+        return false;
+    while (!wait_until_done(hold, SLICE_MS)) {
+        if (PyErr_CheckSignals() < 0)
+            return false;
+        if (hold->generation != process_generation()) {
+            failure_raise_code(HF_EFORKED, NULL);
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Acquires, and blocks meanwhile. False: an exception is set. */
+static bool acquire(struct hold *hold, struct request *request)
+{
+    int64_t wait_ms = request->wait_ms, begun_ms = now_ms(), first_ms = -1;
+    if (wait_ms >= 0 && wait_ms <= SLICE_MS)
+        first_ms = wait_ms;
+    else if (request->options.mode == HF_MUTEX)
+        first_ms = SLICE_MS;
+    else if (hold->client->local)
+        first_ms = 0;
+    if (first_ms >= 0) {
+        if (!ask_once(hold, request, first_ms))
+            return false;
+        if (!may_go_on(hold->result.code) || first_ms == wait_ms)
+            return true;
+        if (PyErr_CheckSignals() < 0)
+            return false;
+        if (wait_ms > 0) {
+            int64_t left_ms = wait_ms - (now_ms() - begun_ms);
+            wait_ms = left_ms > 0 ? left_ms : 0;
+        }
+    }
+    return wait_in_slices(hold, request, wait_ms);
+}
+
+/* The hold, if the result says so; else the exception. Takes over the reference. */
+static PyObject *granted(struct hold *hold)
+{
+    PyObject *ret = (PyObject *)hold;
+    if (hold->result.code == HF_OK && !client_usable(hold->client, hold->generation))
+        ret = failure_raise_code(HF_ECLOSED, "the client is closed");
+    else if (hold->result.code != HF_OK)
+        ret = failure_raise(&hold->result);
+    if (!ret)
+        Py_DECREF(hold);
+    return ret;
+}
+
+/* acquire(name, wait_ms, mode, permits, limit, lease_ms) -> Hold */
+PyObject *client_acquire(PyObject *self, PyObject *args)
+{
+    struct request request;
+    if (!parse_request(&request, args, NULL, NULL))
+        return NULL;
+    struct hold *hold = hold_new(self, NULL);
+    if (!hold)
+        return NULL;
+    request.options.lost_arg = hold;
+    if (acquire(hold, &request))
+        return granted(hold);
+    Py_DECREF(hold);
+    return NULL;
+}
+
+/* begin(name, wait_ms, mode, permits, limit, lease_ms, queue, key) -> Hold, whose result() is there
+ * when the queue has told so. At a store on this machine what is free is granted at once. */
+PyObject *client_begin(PyObject *self, PyObject *args)
+{
+    struct request request;
+    struct queue *queue;
+    uint64_t key;
+    if (!parse_request(&request, args, &queue, &key))
+        return NULL;
+    struct hold *hold = hold_new(self, queue);
+    if (!hold)
+        return NULL;
+    hold->key = key;
+    request.options.lost_arg = hold;
+    bool ended = hold->client->local;
+    if (ended && ask_once(hold, &request, 0))
+        ended = hold->result.code != HF_BUSY || request.wait_ms == 0;
+    if (!PyErr_Occurred() && (ended || begin(hold, &request, request.wait_ms))) {
+        hold->done = hold->done || ended;
+        return (PyObject *)hold;
+    }
+    Py_DECREF(hold);
+    return NULL;
+}
+
+/* attach(name, owner_key) -> Hold */
+PyObject *client_attach(PyObject *self, PyObject *args)
+{
+    struct client *client = (struct client *)self;
+    const char *name, *owner_key;
+    if (!PyArg_ParseTuple(args, "ys", &name, &owner_key))
+        return NULL;
+    struct hold *hold = hold_new(self, NULL);
+    PyThreadState *state = hold ? client_enter(client) : NULL;
+    if (!state) {
+        Py_XDECREF(hold);
+        return NULL;
+    }
+    failure_keep(&hold->result, hf_attach(client->handle, name, owner_key, &hold->hold));
+    client_leave(client, state);
+    return granted(hold);
+}
+
+/* ---- methods ---- */
+
+static PyObject *hold_done(PyObject *self, PyObject *unused)
+{
+    (void)unused;
+    struct hold *hold = (struct hold *)self;
+    pthread_mutex_lock(&notes_mutex);
+    bool done = hold->done;
+    pthread_mutex_unlock(&notes_mutex);
+    return PyBool_FromLong(done);
+}
+
+/* Raises what the request has ended with, if it was not granted. */
+static PyObject *hold_result(PyObject *self, PyObject *unused)
+{
+    (void)unused;
+    Py_INCREF(self);
+    return granted((struct hold *)self);
+}
+
+static PyObject *hold_cancel(PyObject *self, PyObject *unused)
+{
+    (void)unused;
+    struct hold *hold = (struct hold *)self;
+    if (client_usable(hold->client, hold->generation)) {
+        PyThreadState *state = client_enter(hold->client);
+        hf_cancel(hold->client->handle, hold->request);
+        client_leave(hold->client, state);
+    }
+    Py_RETURN_NONE;
+}
+
+/* Whether the hold is there; else sets the exception. */
+static bool check_there(const struct hold *hold)
+{
+    if (!hold->hold)
+        PyErr_SetString(PyExc_RuntimeError, "the lock was released already");
+    return hold->hold;
+}
+
+/* Enters the library for a method that changes the hold; leave() ends it. */
+static PyThreadState *enter(struct hold *hold)
+{
+    if (!check_there(hold))
+        return NULL;
+    hold->calls++;
+    PyThreadState *state = client_enter(hold->client);
+    if (!state)
+        hold->calls--;
+    return state;
+}
+
+static void leave(struct hold *hold, PyThreadState *state)
+{
+    client_leave(hold->client, state);
+    hold->calls--;
+}
+
+/* Enters the library, and takes its hold out of the object: from here on it is released. */
+static PyThreadState *enter_to_end(struct hold *hold, hf_hold **ret)
+{
+    if (!check_there(hold))
+        return NULL;
+    if (hold->calls > 0) {
+        PyErr_SetString(PyExc_RuntimeError, "another thread is just changing this lock");
+        return NULL;
+    }
+    *ret = hold->hold;
+    hold->hold = NULL;
+    PyThreadState *state = client_enter(hold->client);
+    if (!state)
+        hold->hold = *ret;
+    return state;
+}
+
+static PyObject *hold_release(PyObject *self, PyObject *unused)
+{
+    (void)unused;
+    struct hold *hold = (struct hold *)self;
+    struct failure failure = { 0 };
+    hf_hold *released;
+    PyThreadState *state = enter_to_end(hold, &released);
+    if (!state)
+        return NULL;
+    failure_keep(&failure, hf_unlock(released));
+    client_leave(hold->client, state);
+    if (failure.code == HF_LOST) {
+        pthread_mutex_lock(&notes_mutex);
+        hold->lost = true;
+        pthread_cond_broadcast(&some_lost);
+        pthread_mutex_unlock(&notes_mutex);
+    }
+    if (failure.code)
+        return failure_raise(&failure);
+    Py_RETURN_NONE;
+}
+
+/* release_nowait() -> whether it was held */
+static PyObject *hold_release_nowait(PyObject *self, PyObject *unused)
+{
+    (void)unused;
+    struct hold *hold = (struct hold *)self;
+    hf_hold *released;
+    PyThreadState *state = enter_to_end(hold, &released);
+    if (!state)
+        return NULL;
+    bool held = hf_held(released);
+    hf_unlock_nowait(released);
+    client_leave(hold->client, state);
+    return PyBool_FromLong(held);
+}
+
+static PyObject *hold_renew(PyObject *self, PyObject *args)
+{
+    struct hold *hold = (struct hold *)self;
+    struct failure failure = { 0 };
+    long long lease_ms;
+    PyThreadState *state = PyArg_ParseTuple(args, "L", &lease_ms) ? enter(hold) : NULL;
+    if (!state)
+        return NULL;
+    failure_keep(&failure, hf_renew(hold->hold, lease_ms));
+    leave(hold, state);
+    if (failure.code)
+        return failure_raise(&failure);
+    Py_RETURN_NONE;
+}
+
+/* In slices: while one such hold waits, no other can, so no place in a queue is given up. */
+static PyObject *hold_upgrade(PyObject *self, PyObject *args)
+{
+    struct hold *hold = (struct hold *)self;
+    struct failure failure = { 0 };
+    long long wait_ms;
+    if (!PyArg_ParseTuple(args, "L", &wait_ms))
+        return NULL;
+    int64_t begun_ms = now_ms();
+    for (;;) {
+        int64_t left_ms = wait_ms < 0 ? SLICE_MS : wait_ms - (now_ms() - begun_ms);
+        bool last = wait_ms >= 0 && left_ms <= SLICE_MS;
+        PyThreadState *state = enter(hold);
+        if (!state)
+            return NULL;
+        failure_keep(&failure,
+                     hf_upgrade(hold->hold, last ? (left_ms < 0 ? 0 : left_ms) : SLICE_MS));
+        leave(hold, state);
+        if (failure.code == HF_OK)
+            Py_RETURN_NONE;
+        if (!may_go_on(failure.code) || last)
+            return failure_raise(&failure);
+        if (PyErr_CheckSignals() < 0)
+            return NULL;
+    }
+}
+
+static PyObject *hold_downgrade(PyObject *self, PyObject *args)
+{
+    struct hold *hold = (struct hold *)self;
+    struct failure failure = { 0 };
+    int mode;
+    PyThreadState *state = PyArg_ParseTuple(args, "i", &mode) ? enter(hold) : NULL;
+    if (!state)
+        return NULL;
+    failure_keep(&failure, hf_downgrade(hold->hold, (hf_mode)mode));
+    leave(hold, state);
+    if (failure.code)
+        return failure_raise(&failure);
+    Py_RETURN_NONE;
+}
+
+/* detach() -> the key that attach takes */
+static PyObject *hold_detach(PyObject *self, PyObject *unused)
+{
+    (void)unused;
+    struct hold *hold = (struct hold *)self;
+    struct failure failure = { 0 };
+    char owner_key[HF_OWNER_KEY_SIZE];
+    hf_hold *detached;
+    PyThreadState *state = enter_to_end(hold, &detached);
+    if (!state)
+        return NULL;
+    failure_keep(&failure, hf_detach(detached, owner_key));
+    client_leave(hold->client, state);
+    if (!failure.code)
+        return PyUnicode_FromString(owner_key);
+    hold->hold = detached;
+    return failure_raise(&failure);
+}
+
+static PyObject *hold_guard(PyObject *self, PyObject *unused)
+{
+    (void)unused;
+    struct hold *hold = (struct hold *)self;
+    struct failure failure = { 0 };
+    char guard[HF_GUARD_SIZE];
+    PyThreadState *state = enter(hold);
+    if (!state)
+        return NULL;
+    failure_keep(&failure, hf_guard(hold->hold, guard));
+    leave(hold, state);
+    return failure.code ? failure_raise(&failure) : PyBytes_FromString(guard);
+}
+
+/* wait_lost(ms) -> whether the hold was lost; signals' handlers run meanwhile */
+static PyObject *hold_wait_lost(PyObject *self, PyObject *args)
+{
+    struct hold *hold = (struct hold *)self;
+    long long ms;
+    if (!PyArg_ParseTuple(args, "L", &ms))
+        return NULL;
+    int64_t begun_ms = now_ms();
+    for (;;) {
+        int64_t left_ms = ms < 0 ? SLICE_MS + 1 : ms - (now_ms() - begun_ms);
+        bool last = left_ms <= SLICE_MS;
+        PyThreadState *state = PyEval_SaveThread();
+        pthread_mutex_lock(&notes_mutex);
+        bool lost = wait_for(&hold->lost, &some_lost, !last ? SLICE_MS : left_ms > 0 ? left_ms : 0);
+        pthread_mutex_unlock(&notes_mutex);
+        PyEval_RestoreThread(state);
+        if (lost || last)
+            return PyBool_FromLong(lost);
+        if (PyErr_CheckSignals() < 0)
+            return NULL;
+    }
+}
+
+/* The library's hold where it may be asked for its properties, which do not block. */
+static hf_hold *live(PyObject *self)
+{
+    struct hold *hold = (struct hold *)self;
+    return client_usable(hold->client, hold->generation) ? hold->hold : NULL;
+}
+
+static PyObject *get_held(PyObject *self, void *unused)
+{
+    (void)unused;
+    return PyBool_FromLong(hf_held(live(self)));
+}
+
+static PyObject *get_token(PyObject *self, void *unused)
+{
+    (void)unused;
+    return PyLong_FromUnsignedLongLong(hf_token(live(self)));
+}
+
+/* Milliseconds; None: no lease limits it */
+static PyObject *get_remaining_ms(PyObject *self, void *unused)
+{
+    (void)unused;
+    int64_t ms = hf_remaining_ms(live(self));
+    if (ms == INT64_MAX)
+        Py_RETURN_NONE;
+    return PyLong_FromLongLong(ms);
+}
+
+static PyObject *get_mode(PyObject *self, void *unused)
+{
+    (void)unused;
+    return PyLong_FromLong((long)hf_hold_mode(live(self)));
+}
+
+static PyObject *get_lost(PyObject *self, void *unused)
+{
+    (void)unused;
+    struct hold *hold = (struct hold *)self;
+    pthread_mutex_lock(&notes_mutex);
+    bool lost = hold->lost;
+    pthread_mutex_unlock(&notes_mutex);
+    return PyBool_FromLong(lost);
+}
+
+static PyMethodDef methods[] = {
+    { "done", hold_done, METH_NOARGS, NULL },
+    { "result", hold_result, METH_NOARGS, NULL },
+    { "cancel", hold_cancel, METH_NOARGS, NULL },
+    { "release", hold_release, METH_NOARGS, NULL },
+    { "release_nowait", hold_release_nowait, METH_NOARGS, NULL },
+    { "renew", hold_renew, METH_VARARGS, NULL },
+    { "upgrade", hold_upgrade, METH_VARARGS, NULL },
+    { "downgrade", hold_downgrade, METH_VARARGS, NULL },
+    { "detach", hold_detach, METH_NOARGS, NULL },
+    { "guard", hold_guard, METH_NOARGS, NULL },
+    { "wait_lost", hold_wait_lost, METH_VARARGS, NULL },
+    { NULL, NULL, 0, NULL },
+};
+
+static PyGetSetDef properties[] = {
+    { "held", get_held, NULL, NULL, NULL },
+    { "token", get_token, NULL, NULL, NULL },
+    { "remaining_ms", get_remaining_ms, NULL, NULL, NULL },
+    { "mode", get_mode, NULL, NULL, NULL },
+    { "lost", get_lost, NULL, NULL, NULL },
+    { NULL, NULL, NULL, NULL, NULL },
+};
+
+int hold_add_type(PyObject *module)
+{
+    PyType_Slot slots[] = {
+        { Py_tp_dealloc, (void *)hold_free },
+        { Py_tp_methods, methods },
+        { Py_tp_getset, properties },
+        { 0, NULL },
+    };
+    PyType_Spec spec = { "holdfast._holdfast.Hold", sizeof(struct hold), 0, Py_TPFLAGS_DEFAULT,
+                         slots };
+    hold_type = (PyTypeObject *)PyType_FromSpec(&spec);
+    return hold_type ? PyModule_AddObject(module, "Hold", (PyObject *)hold_type) : -1;
+}

@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a client asks the store besides locks: semaphores, counters, latches, inspecting. */
+#include "binding.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Runs `call` in the library; `code` and `failure` are the caller's. Returns NULL on failure. */
+#define ASK(client, call)                                                                          \
+    do {                                                                                           \
+        struct failure failure = { 0 };                                                            \
+        PyThreadState *state = client_enter(client);                                               \
+        if (!state)                                                                                \
+            return NULL;                                                                           \
+        failure_keep(&failure, call);                                                              \
+        client_leave(client, state);                                                               \
+        if (failure.code)                                                                          \
+            return failure_raise(&failure);                                                        \
+    } while (0)
+
+typedef int name_function(hf_client *client, const char *name);
+typedef int set_function(hf_client *client, const char *name, uint32_t number);
+typedef int get_function(hf_client *client, const char *name, uint32_t *ret);
+
+static PyObject *with_name(PyObject *self, PyObject *args, name_function *function)
+{
+    struct client *client = (struct client *)self;
+    const char *name;
+    if (!PyArg_ParseTuple(args, "y", &name))
+        return NULL;
+    ASK(client, function(client->handle, name));
+    Py_RETURN_NONE;
+}
+
+static PyObject *with_number(PyObject *self, PyObject *args, set_function *function)
+{
+    struct client *client = (struct client *)self;
+    const char *name;
+    unsigned int number;
+    if (!PyArg_ParseTuple(args, "yI", &name, &number))
+        return NULL;
+    ASK(client, function(client->handle, name, number));
+    Py_RETURN_NONE;
+}
+
+static PyObject *that_reads(PyObject *self, PyObject *args, get_function *function)
+{
+    struct client *client = (struct client *)self;
+    const char *name;
+    uint32_t number = 0;
+    if (!PyArg_ParseTuple(args, "y", &name))
+        return NULL;
+    ASK(client, function(client->handle, name, &number));
+    return PyLong_FromUnsignedLong(number);
+}
+
+static PyObject *semaphore_set(PyObject *self, PyObject *args)
+{
+    return with_number(self, args, hf_semaphore_set);
+}
+
+static PyObject *counter_set(PyObject *self, PyObject *args)
+{
+    return with_number(self, args, hf_counter_set);
+}
+
+static PyObject *counter_add(PyObject *self, PyObject *args)
+{
+    return with_number(self, args, hf_counter_add);
+}
+
+static PyObject *counter_get(PyObject *self, PyObject *args)
+{
+    return that_reads(self, args, hf_counter_get);
+}
+
+static PyObject *counter_remove(PyObject *self, PyObject *args)
+{
+    return with_name(self, args, hf_counter_remove);
+}
+
+static PyObject *latch_set(PyObject *self, PyObject *args)
+{
+    return with_number(self, args, hf_latch_set);
+}
+
+static PyObject *latch_get(PyObject *self, PyObject *args)
+{
+    return that_reads(self, args, hf_latch_get);
+}
+
+static PyObject *latch_down(PyObject *self, PyObject *args)
+{
+    struct client *client = (struct client *)self;
+    const char *name;
+    unsigned int amount;
+    uint32_t left = 0;
+    if (!PyArg_ParseTuple(args, "yI", &name, &amount))
+        return NULL;
+    ASK(client, hf_latch_down(client->handle, name, amount, &left));
+    return PyLong_FromUnsignedLong(left);
+}
+
+static PyObject *break_name(PyObject *self, PyObject *args)
+{
+    struct client *client = (struct client *)self;
+    const char *name, *owner_key;
+    uint32_t count = 0;
+    if (!PyArg_ParseTuple(args, "yz", &name, &owner_key))
+        return NULL;
+    ASK(client, hf_break(client->handle, name, owner_key, &count));
+    return PyLong_FromUnsignedLong(count);
+}
+
+static PyObject *forget(PyObject *self, PyObject *args)
+{
+    return with_name(self, args, hf_forget);
+}
+
+/* ---- inspecting: the callback copies, and Python sees the copies afterwards ---- */
+
+struct entries {
+    hf_entry *items; /* its strings are copies */
+    size_t count, room;
+    bool no_memory;
+};
+
+static bool copy_entry(void *arg, const hf_entry *entry)
+{
+    struct entries *all = arg;
+    if (all->count == all->room) {
+        size_t room = all->room ? 2 * all->room : 16;
+        hf_entry *items = realloc(all->items, room * sizeof(*items));
+        if (!items) {
+            all->no_memory = true;
+            return false;
+        }
+        all->items = items;
+        all->room = room;
+    }
+    hf_entry *copy = &all->items[all->count++];
+    *copy = *entry;
+    copy->name = strndup(entry->name, entry->name_length);
+    copy->owner_key = strdup(entry->owner_key ? entry->owner_key : "");
+    copy->owner_text = strdup(entry->owner_text ? entry->owner_text : "");
+    copy->host = strdup(entry->host ? entry->host : "");
+    all->no_memory = !copy->name || !copy->owner_key || !copy->owner_text || !copy->host;
+    return !all->no_memory;
+}
+
+static void free_entries(struct entries *all)
+{
+    for (size_t i = 0; i < all->count; i++) {
+        free((char *)(uintptr_t)all->items[i].name);
+        free((char *)(uintptr_t)all->items[i].owner_key);
+        free((char *)(uintptr_t)all->items[i].owner_text);
+        free((char *)(uintptr_t)all->items[i].host);
+    }
+    free(all->items);
+}
+
+static PyObject *text_of(const char *text)
+{
+    return PyUnicode_DecodeUTF8(text, (Py_ssize_t)strlen(text), "surrogateescape");
+}
+
+static PyObject *entry_tuple(const hf_entry *e)
+{
+    return Py_BuildValue("(NiiIIKiIINNNLLLN)", text_of(e->name), (int)e->kind, (int)e->role,
+                         e->total, e->value, (unsigned long long)e->token, (int)e->mode, e->permits,
+                         e->rank, text_of(e->owner_key), text_of(e->owner_text), text_of(e->host),
+                         (long long)e->pid, (long long)e->since_ms, (long long)e->lease_left_ms,
+                         PyBool_FromLong(e->unmarked));
+}
+
+static PyObject *tuples_of(const struct entries *all)
+{
+    PyObject *list = all->no_memory ? PyErr_NoMemory() : PyList_New(0);
+    for (size_t i = 0; list && i < all->count; i++) {
+        PyObject *tuple = entry_tuple(&all->items[i]);
+        if (!tuple || PyList_Append(list, tuple) < 0) {
+            Py_DECREF(list);
+            list = NULL;
+        }
+        Py_XDECREF(tuple);
+    }
+    return list;
+}
+
+static PyObject *inspect(PyObject *self, PyObject *args)
+{
+    struct client *client = (struct client *)self;
+    PyObject *name_bytes;
+    struct entries all = { 0 };
+    struct failure failure = { 0 };
+    if (!PyArg_ParseTuple(args, "O", &name_bytes))
+        return NULL;
+    const char *name = name_bytes == Py_None ? NULL : PyBytes_AsString(name_bytes);
+    PyThreadState *state = PyErr_Occurred() ? NULL : client_enter(client);
+    if (!state)
+        return NULL;
+    failure_keep(&failure, hf_inspect(client->handle, name, copy_entry, &all));
+    client_leave(client, state);
+    PyObject *ret = failure.code ? failure_raise(&failure) : tuples_of(&all);
+    free_entries(&all);
+    return ret;
+}
+
+PyMethodDef store_methods[] = {
+    { "semaphore_set", semaphore_set, METH_VARARGS, NULL },
+    { "counter_set", counter_set, METH_VARARGS, NULL },
+    { "counter_add", counter_add, METH_VARARGS, NULL },
+    { "counter_get", counter_get, METH_VARARGS, NULL },
+    { "counter_remove", counter_remove, METH_VARARGS, NULL },
+    { "latch_set", latch_set, METH_VARARGS, NULL },
+    { "latch_get", latch_get, METH_VARARGS, NULL },
+    { "latch_down", latch_down, METH_VARARGS, NULL },
+    { "break_", break_name, METH_VARARGS, NULL },
+    { "forget", forget, METH_VARARGS, NULL },
+    { "inspect", inspect, METH_VARARGS, NULL },
+    { NULL, NULL, 0, NULL },
+};

@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Locks of asyncio's tasks: exclusion, cancellation, loss, close."""
+
+import asyncio
+import unittest
+
+import holdfast
+from stores import PATIENCE, OnRedis, OnStore
+
+RACES = 100
+
+
+class Tasks(OnStore):
+    def run_async(self, work):
+        asyncio.run(asyncio.wait_for(work, 2 * PATIENCE))
+
+    def test_twenty_tasks_on_one_name_never_overlap(self):
+        inside, most, total = 0, 0, 0
+
+        async def work():
+            nonlocal inside, most, total
+            for _ in range(5):
+                async with self.client.alock("name") as hold:
+                    assert hold.held and hold.token
+                    inside += 1
+                    most = max(most, inside)
+                    await asyncio.sleep(0)
+                    total += 1
+                    inside -= 1
+
+        async def main():
+            await asyncio.gather(*(work() for _ in range(20)))
+        self.run_async(main())
+        self.assertEqual((most, total), (1, 100))
+
+    def test_busy_is_raised_after_the_wait(self):
+        async def main():
+            async with self.client.alock("name"):
+                with self.assertRaises(holdfast.Busy):
+                    async with self.client.alock("name", wait=0.2):
+                        pass
+                self.assertFalse(await self.client.alock("name", wait=0).acquire())
+        self.run_async(main())
+
+    def test_canceled_task_leaves_no_lock_behind(self):
+        async def main():
+            for number in range(RACES):
+                lock = self.client.alock("name")
+                async with self.client.alock("name"):
+                    task = asyncio.create_task(lock.acquire())
+                    await asyncio.sleep(0.001 * (number % 3))
+                    if number % 2:
+                        task.cancel()
+                if not number % 2:
+                    task.cancel()  # the grant may be on its way
+                if not isinstance((await asyncio.gather(task, return_exceptions=True))[0],
+                                  asyncio.CancelledError):
+                    lock.release()
+                assert not lock.locked()
+            async with self.client.alock("name", wait=PATIENCE):
+                pass
+        self.run_async(main())
+
+    def test_broken_lock_sets_the_event_and_its_exit_raises(self):
+        async def main():
+            with self.assertRaises(holdfast.Lost):
+                async with self.client.alock("name") as hold:
+                    await asyncio.to_thread(self.client.break_, "name")
+                    await asyncio.wait_for(hold.lost.wait(), PATIENCE)
+                    self.assertFalse(hold.held)
+        self.run_async(main())
+
+    def test_close_ends_the_wait_of_a_task(self):
+        async def main():
+            other = holdfast.Client(self.url)
+            async with self.client.alock("name"):
+                task = asyncio.create_task(other.alock("name").acquire())
+                await asyncio.sleep(0.2)
+                await asyncio.to_thread(other.close)
+                with self.assertRaises(holdfast.Closed):
+                    await task
+        self.run_async(main())
+
+    def test_hold_that_is_forgotten_is_given_back(self):
+        async def main():
+            await self.client._notes().acquire(self.client.alock("name")._request, -1)
+            async with self.client.alock("name", wait=PATIENCE):
+                pass
+        self.run_async(main())
+
+    def test_lock_all_takes_all_or_none(self):
+        async def main():
+            async with self.client.alock_all(["b", "a"], wait=5) as holds:
+                self.assertTrue(holds.held and holds["a"].held)
+            async with self.client.alock("b"):
+                with self.assertRaises(holdfast.Busy):
+                    async with self.client.alock_all(["a", "b"], wait=0.2):
+                        pass
+            async with self.client.alock_all(["a", "b"], wait=PATIENCE):
+                pass
+        self.run_async(main())
+
+    def test_counter_and_latch_are_waited_for(self):
+        async def main():
+            counter, latch = self.client.counter("stock"), self.client.latch("start")
+            task = asyncio.create_task(counter.atake(wait=PATIENCE))
+            await asyncio.sleep(0.1)
+            await asyncio.to_thread(counter.add)
+            await task
+            latch.set(1)
+            task = asyncio.create_task(latch.await_open(PATIENCE))
+            await asyncio.sleep(0.1)
+            await asyncio.to_thread(latch.down)
+            await task
+        self.run_async(main())
+
+    def test_loop_that_is_closed_with_a_waiter_leaves_nothing(self):
+        async def main():
+            asyncio.get_running_loop().create_task(self.client.alock("name").acquire())
+            await asyncio.sleep(0.1)
+        with self.client.lock("name"):
+            asyncio.run(main())
+        with self.client.lock("name", wait=PATIENCE):
+            pass
+
+
+class TasksOnRedis(OnRedis, Tasks):
+    pass
+
+
+if __name__ == "__main__":
+    unittest.main()
