@@ -306,3 +306,59 @@ TEST(many_threads_share_the_connections_of_their_client)
         sql_server_kill(&crowd.server);
     }
 }
+
+/* ---- layout=session ---- */
+
+static hf_client *open_session_locks(const struct sql_server *server, const char *more,
+                                     hf_driver driver)
+{
+    hf_client *client = NULL;
+    char url[240];
+
+    snprintf(url, sizeof(url), "%s&layout=session%s", sql_server_url(server, server->port), more);
+    CHECK_CODE(hf_open(&client, url, &HF_CLIENT_OPTIONS(.driver = driver)), HF_OK);
+    return client;
+}
+
+TEST(readers_that_wait_share_the_first_session_when_no_other_is_left)
+{
+    struct sql_server server = { 0 };
+    hf_hold *holds[4];
+
+    sql_server_start(&server, "postgres");
+    hf_client *client = open_session_locks(&server, "&sessions=2", HF_DRIVE_THREAD);
+    for (int i = 0; i < 4; i++)
+        CHECK_CODE(hf_lock(client, "read", SOON_MS,
+                           LOCK_OPTIONS(.mode = HF_READ, .owner = HF_OWNER_NEW), &holds[i]),
+                   HF_OK);
+    for (int i = 0; i < 4; i++)
+        give_back(holds[i]);
+    hf_close(client);
+    sql_server_kill(&server);
+}
+
+/* The holder does not run its loop, so it hears of the end with the reply to its unlock. */
+TEST(unlock_on_an_ended_session_reports_the_loss)
+{
+    EACH(subject)
+    {
+        struct sql_server server = { 0 };
+        hf_hold *hold, *next;
+
+        sql_server_start(&server, subject->kind);
+        hf_client *client = open_session_locks(&server, "", HF_DRIVE_CALLER);
+        CHECK_CODE(hf_lock(client, "lost", SOON_MS, NULL, &hold), HF_OK);
+        sql_server_says(&server, "%s",
+                        sql_server_is_mariadb(&server)
+                            ? "KILL USER " SQL_SERVER_USER ";"
+                            : "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+                              "WHERE usename = '" SQL_SERVER_USER "';");
+        hf_client *other = open_session_locks(&server, "", HF_DRIVE_THREAD);
+        CHECK_CODE(hf_lock(other, "lost", SOON_MS, NULL, &next), HF_OK);
+        CHECK_CODE(hf_unlock(hold), HF_LOST);
+        give_back(next);
+        hf_close(other);
+        hf_close(client);
+        sql_server_kill(&server);
+    }
+}

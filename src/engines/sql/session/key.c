@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a lock's name is called at the database, by the URL's `key`. PostgreSQL knows numbers of 64
- * bits, and pairs of numbers of 32 bits; MySQL and MariaDB know 64 characters without case. */
+/* What a lock's name is called at the database, by the URL's `lock_key`. PostgreSQL knows numbers
+ * of 64 bits, and pairs of numbers of 32 bits; MySQL and MariaDB know 64 characters without case. */
 #include "engines/sql/session/session.h"
 
 #include <errno.h>
@@ -199,11 +199,12 @@ bool hf__session_key_make(struct session_key *key, const struct sql_settings *se
     if (postgres ? postgres_key(key, form, name, length) : mysql_key(key, form, name, length))
         return true;
     if (form == SESSION_KEY_NUMBER)
-        hf__explain(error, HF_EINVAL, 0, "\"%.200s\": with key=number a lock's name is a number%s",
-                    name, postgres ? " of 64 bits (12345), or two of 32 bits (1:2)" : " (12345)");
+        hf__explain(error, HF_EINVAL, 0,
+                    "\"%.200s\": with lock_key=number a lock's name is a number%s", name,
+                    postgres ? " of 64 bits (12345), or two of 32 bits (1:2)" : " (12345)");
     else
         hf__explain(error, HF_EINVAL, 0,
-                    "\"%.200s\": with key=distributedlock a name is ASCII at MySQL", name);
+                    "\"%.200s\": with lock_key=distributedlock a name is ASCII at MySQL", name);
     return false;
 }
 

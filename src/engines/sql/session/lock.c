@@ -64,7 +64,6 @@ static void tell_granted(struct session_claim *claim)
     struct hf_op *op = claim->op;
     struct hf_lease *lease = &claim->session->lease;
     claim->state = SESSION_CLAIM_HELD;
-    claim->vain = 0;
     op->out.token = claim->token;
     op->out.rests_on = lease;
     if (op->in.lease_ms > 0) {
@@ -156,7 +155,10 @@ static void unlocked(struct session_request *request, const struct sql_answer *a
     bool done = hf__session_field(answer, 0, 0) == 1;
     if (!claim->op)
         return;
+    bool held = hf__known_holds(known_of(claim));
     if (is_lost(request, answer)) {
+        /* The session has ended before the reply, maybe before the unlock. */
+        claim->op->out.lost = held;
         if (claim->releasing)
             hf__session_finish(claim, HF_GONE);
         else
@@ -367,7 +369,8 @@ static void tried(struct session_request *request, const struct sql_answer *answ
 static bool seems_held(struct session_claim *claim)
 {
     unsigned char *guesses = contended(claim);
-    if (!claim->op->in.enqueue || *guesses == 0)
+    /* Without a session to wait on, only a try finds out. */
+    if (!claim->op->in.enqueue || *guesses == 0 || !hf__session_seat_find(claim->all))
         return false;
     --*guesses;
     return true;
@@ -382,13 +385,15 @@ static struct session_seat *seat_for_try(struct session_claim *claim)
     if (!other)
         return first;
     /* What this client holds is surely not free, but for readers. */
-    bool held = other->state == SESSION_CLAIM_HELD && !(claim->shared && other->shared);
-    if (held || claim->op->in.enqueue)
+    bool shares = claim->shared && other->shared;
+    if (other->state == SESSION_CLAIM_HELD && !shares)
         return NULL;
     struct session_seat *seat = hf__session_seat_find(claim->all);
+    if (claim->op->in.enqueue && (seat || !shares))
+        return NULL; /* it waits */
     if (seat)
         seat->owner = claim;
-    return seat || !claim->shared || !other->shared ? seat : first;
+    return seat || !shares ? seat : first;
 }
 
 static void attempt_begin(struct session_claim *claim)

@@ -141,7 +141,6 @@ struct session_claim {
     bool over;        /* its own end has come */
     bool confirming;  /* ... what it was granted is asked for once more */
     bool repeated;    /* its attempt has begun again on another session */
-    unsigned vain;    /* looks in a row, without a seat */
 };
 
 #define SESSION_CONTENDED 64u
