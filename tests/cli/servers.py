@@ -44,14 +44,24 @@ class Memcached:
     def __init__(self, box, *options):
         if not shutil.which('memcached'):
             raise Skip('there is no memcached')
-        self.port = random.randrange(10000, 30000)
         user = ['-u', 'root'] if os.geteuid() == 0 else []
+        self.options = ['-U', '0', '-m', '16', *user, *options]
+        self.start()
+        box.processes.append(self)
+        wait_until(self.begins, 'the server answers')
+
+    def start(self):
+        self.port = random.randrange(10000, 30000)
         self.process = subprocess.Popen(
-            ['memcached', '-p', str(self.port), '-U', '0', '-m', '16', *user, *options],
+            ['memcached', '-p', str(self.port), *self.options],
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
             preexec_fn=die_with_parent)
-        box.processes.append(self)
-        wait_until(self.answers, 'the server answers')
+
+    def begins(self):
+        """Where the port is another server's, it ends at once, and another port is tried."""
+        if self.process.poll() is not None:
+            self.start()
+        return self.answers() and self.process.poll() is None
 
     def answers(self):
         return self.ask('version').startswith((b'VERSION', b'CLIENT_ERROR'))
