@@ -352,7 +352,7 @@ TEST(loss_callback_may_release_its_own_hold)
     watched.on_lost = [&, big = std::string(100, 'x')](const hf_loss &) {
         const std::lock_guard<std::mutex> locked(guard);
         mine.reset();
-        CHECK_INT(big.size(), 100); /* the function has not been freed */
+        CHECK(big.size() == 100); /* the function has not been freed */
         was_released = true;
     };
     {
