@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a lock's name is called at the database, by the URL's `lock_key`. PostgreSQL knows numbers
- * of 64 bits, and pairs of numbers of 32 bits; MySQL and MariaDB know 64 characters without case. */
+ * of 64 bits, and pairs of 32 bits; MySQL and MariaDB know 64 characters without case. */
 #include "engines/sql/session/session.h"
 
 #include <errno.h>
