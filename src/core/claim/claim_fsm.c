@@ -209,13 +209,18 @@ static int why(const struct hf_claim *claim, enum hf_claim_event event, bool los
 }
 
 /* What the head hears of the store, or was told of it, those behind it hear too. */
-static void note_silence(struct hf_claim *claim, bool silent, int64_t now_ms)
+static void note_silence(struct hf_claim *claim, bool silent)
 {
     claim->store_seen = !silent;
-    if (!silent)
-        atomic_store_explicit(&claim->entry->heard_at_ms, now_ms, memory_order_relaxed);
     if (atomic_load_explicit(&claim->entry->silent, memory_order_relaxed) != silent)
         atomic_store(&claim->entry->silent, silent);
+}
+
+/* A reply to an attempt. The reply to a release says less: of a quorum, one server may give it. */
+static void note_reply(struct hf_claim *claim, int64_t now_ms)
+{
+    note_silence(claim, false);
+    atomic_store_explicit(&claim->entry->heard_at_ms, now_ms, memory_order_relaxed);
 }
 
 static unsigned granted(struct hf_claim *claim, int64_t now_ms)
@@ -224,8 +229,11 @@ static unsigned granted(struct hf_claim *claim, int64_t now_ms)
     hf__claim_set_validity(claim);
     /* A store whose replies are that late is as good as silent. */
     claim->granted_late = now_ms >= atomic_load(&claim->grant->valid_until_ms);
-    note_silence(claim, claim->granted_late, now_ms); /* mutant: late-grant-is-a-word */
-    if (claim->leaving)                               /* mutant: late-grant-is-kept */
+    if (claim->granted_late) /* mutant: late-grant-is-a-word */
+        note_silence(claim, true);
+    else
+        note_reply(claim, now_ms);
+    if (claim->leaving) /* mutant: late-grant-is-kept */
         return leave(claim, now_ms);
     if (!hf__mode_leaves_hold(claim->op.in.mode)) {
         move(claim, HF_CLAIM_OVER);
@@ -243,7 +251,7 @@ static unsigned granted(struct hf_claim *claim, int64_t now_ms)
 static unsigned refused(struct hf_claim *claim, int64_t now_ms)
 {
     claim->granted_late = false;
-    note_silence(claim, false, now_ms);
+    note_reply(claim, now_ms);
     claim->silences = 0;
     if (!claim->op.in.enqueue)
         return complete(claim, HF_BUSY) | end(claim);
@@ -261,7 +269,7 @@ static unsigned refused(struct hf_claim *claim, int64_t now_ms)
 static unsigned unanswered(struct hf_claim *claim, int64_t now_ms)
 {
     claim->granted_late = false;
-    note_silence(claim, true, now_ms);
+    note_silence(claim, true);
     if (patience_is_over(claim, now_ms) || !claim->op.in.enqueue)
         /* mutant: attempt-without-answer-leaves */
         return complete(claim, code_without_grant(claim, now_ms)) | leave(claim, now_ms);
@@ -360,7 +368,7 @@ static int release_result(const struct hf_claim *claim)
 static unsigned gone(struct hf_claim *claim, int64_t now_ms)
 {
     say(claim, "after_release");
-    note_silence(claim, claim->granted_late, now_ms); /* mutant: late-release-is-a-word */
+    note_silence(claim, claim->granted_late); /* mutant: late-release-is-a-word */
     if (claim->again)
         return ask(claim, now_ms);
     unsigned actions = complete(claim, release_result(claim));
@@ -449,7 +457,7 @@ unsigned hf__claim_step(struct hf_claim *claim, enum hf_claim_event event, int64
 {
     unsigned actions = step(claim, event, now_ms);
     if (event == HF_ON_DEADLINE && (actions & HF_DO_COMPLETE) && claim->outcome == HF_UNREACHABLE)
-        note_silence(claim, true, now_ms); /* mutant: silence-that-another-was-told */
+        note_silence(claim, true); /* mutant: silence-that-another-was-told */
     return actions;
 }
 
