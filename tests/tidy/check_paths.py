@@ -58,7 +58,9 @@ def links_lead_to_files():
     """Also: the number of a decision is that of its page."""
     problems = []
     for page in sources.files(ROOT, (".md",)) + list(TOP_PAGES):
-        for text, link in LINK.findall(sources.read(ROOT, page)):
+        # In code, brackets before a parenthesis are no link.
+        prose = re.sub(r"^```.*?^```", "", sources.read(ROOT, page), flags=re.MULTILINE | re.DOTALL)
+        for text, link in LINK.findall(prose):
             path = os.path.join(ROOT, os.path.dirname(page), link)
             number = re.fullmatch(r"ADR (\d+)", text)
             if "://" not in link and not os.path.exists(path):
