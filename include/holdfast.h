@@ -700,7 +700,7 @@ typedef struct hf_entry {
     uint64_t token; /* object: the last token granted; holder: its own. 0: none, or not known */
     /* HF_ROLE_HOLDER, HF_ROLE_WAITER */
     hf_mode mode;
-    uint32_t permits;
+    uint32_t permits;       /* HF_PERMIT, HF_COUNTER; else 0 */
     uint32_t rank;          /* waiter: 1 is next */
     const char *owner_key;  /* unique for an owner; hf_break takes it */
     const char *owner_text; /* the owner's own description, or "" */

@@ -13,13 +13,13 @@ from servers import Memcached, start_memcached
 from sides import die_with_parent
 
 
-def see(box, *servers):
-    """The facts as pairs, and the findings' ids."""
+def see(box, *servers, code=1):
+    """The facts as pairs, and the findings' ids; code: the exit code with findings."""
     url = 'memcached://' + ','.join(f'127.0.0.1:{server.port}' for server in servers)
     result = box.run('-e', url, 'doctor', '--json')
     said = json.loads(result.out)
     findings = [each for each in said if 'finding' in each]
-    equal(result.code, 1 if findings else 0, 'the exit code')
+    equal(result.code, code if findings else 0, 'the exit code')
     for each in findings:
         assert each['consequence'] and each['cure'] and each['id'], each
     return ([(each['fact'], each['value']) for each in said if 'fact' in each],
@@ -153,13 +153,13 @@ class Proxy(Memcached):
 def proxy_that_knows_no_stats_is_told_from_a_dead_server(box):
     server = start_memcached(box, '-M', '-l', '127.0.0.1')
     proxy = Proxy(box, server)
-    equal(see(box, proxy)[1], ['no-handshake'])
+    equal(see(box, proxy, code=69)[1], ['no-handshake'])
     url = f'memcached://127.0.0.1:{proxy.port}'
     result = box.run('-e', url, 'run', '--wait', '2', '-l', 'x', '--', 'true')
     equal(result.code, 69, 'the exit code')
     contains(result.err, 'as a proxy does')
     server.process.send_signal(signal.SIGSTOP)
-    findings = see(box, server)[1]
+    findings = see(box, server, code=69)[1]
     server.process.send_signal(signal.SIGCONT)
     equal(findings, ['server-silent'])
 

@@ -41,6 +41,7 @@ TEST(a_holder_is_shown)
     CHECK(object->token == hf_token(hold));
     CHECK_INT(holder->role, HF_ROLE_HOLDER);
     CHECK_INT(holder->mode, HF_MUTEX);
+    CHECK_INT(holder->permits, 0);
     CHECK(holder->token == hf_token(hold));
     CHECK(strlen(holder->owner_key) > 0);
     CHECK(holder->since_ms >= -1 && holder->since_ms < 60000);

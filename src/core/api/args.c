@@ -101,7 +101,7 @@ static const char *mode_name(hf_mode mode)
 {
     static const char *const names[] = { "mutexes",          "fair mutexes",
                                          "read-write locks", "upgradeable reads",
-                                         "read-write locks", "leased permits",
+                                         "read-write locks", "semaphores",
                                          "counters",         "latches" };
     return names[mode];
 }

@@ -145,7 +145,7 @@ static int change_value(hf_client *client, unsigned cap, const char *what,
 
 int hf_semaphore_set(hf_client *client, const char *name, uint32_t permits)
 {
-    return change_value(client, HF_CAP_PERMIT, "leased permits", HF_ONESHOT_SEMAPHORE_SET, name,
+    return change_value(client, HF_CAP_PERMIT, "semaphores", HF_ONESHOT_SEMAPHORE_SET, name,
                         permits, NULL);
 }
 

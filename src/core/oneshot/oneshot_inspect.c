@@ -62,6 +62,8 @@ void hf__oneshot_entry(struct hf_oneshot *oneshot, const hf_entry *entry)
     copied->entry.size = sizeof copied->entry;
     copied->entry.name = copy_string(&at, entry->name + client->prefix_length, length);
     copied->entry.name_length = (uint32_t)length;
+    if (entry->mode != HF_PERMIT && entry->mode != HF_COUNTER)
+        copied->entry.permits = 0; /* some engines store a 1 */
     copied->entry.owner_key = copy_string(&at, entry->owner_key, length_of(entry->owner_key));
     copied->entry.owner_text = copy_string(&at, entry->owner_text, length_of(entry->owner_text));
     copied->entry.host = copy_string(&at, entry->host, length_of(entry->host));
@@ -151,7 +153,7 @@ int hf_inspect(hf_client *client, const char *name, hf_entry_cb *visit, void *ar
     if (!visit)
         return hf__answer_fail(HF_EINVAL, "visit is NULL: the entries would be lost");
     if (!(client->ops->caps & HF_CAP_INSPECT))
-        return hf__answer_fail(HF_ENOTSUP, "the engine \"%s\" cannot be inspected",
+        return hf__answer_fail(HF_ENOTSUP, "the engine \"%s\" shows no holders and no waiters",
                                client->ops->name);
     struct inspection *inspection = new_inspection(client, &full);
     if (!inspection)

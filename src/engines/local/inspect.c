@@ -47,13 +47,11 @@ static void show_node(struct txn *visit, const struct local_node *node, struct s
     int64_t now_ms = hf__txn_now(visit), deadline_ms = (int64_t)local_get(&node->deadline_ms);
     bool held = local_state_state(state) == LOCAL_HELD;
     bool leased = held && deadline_ms && !(local_state_flags(state) & LOCAL_OFFERED);
-    bool counted =
-        hf__txn_kind(visit) == HF_KIND_SEMAPHORE || hf__txn_kind(visit) == HF_KIND_COUNTER;
     hf__local_key(node, shown->key);
     show_owner(visit, node, shown);
     shown->entry.role = held ? HF_ROLE_HOLDER : HF_ROLE_WAITER;
     shown->entry.mode = (hf_mode)local_state_mode(state);
-    shown->entry.permits = counted ? node->permits : 0;
+    shown->entry.permits = node->permits;
     shown->entry.token = held ? local_get(&node->token) : 0;
     shown->entry.since_ms =
         node->since_ms <= (uint64_t)now_ms ? now_ms - (int64_t)node->since_ms : 0;

@@ -182,7 +182,9 @@ static void survey_goes_on(struct memcached *mc, struct survey *survey)
     }
     free(survey);
     oneshot->engine_pointer = NULL;
-    oneshot->code = HF_OK;
+    /* A store of which no server answers is not only a finding. */
+    oneshot->code =
+        oneshot->contacted ? HF_OK : hf__mc_explain_silence(&mc->servers[0], &oneshot->error);
     hf__oneshot_done(&mc->base, oneshot);
 }
 

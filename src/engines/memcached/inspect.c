@@ -37,7 +37,6 @@ void hf__mc_show(const struct mc_server *server, struct hf_oneshot *oneshot, con
     entry.token = value.token ? value.token : server->token_base + item->cas;
     hf__oneshot_entry(oneshot, &entry);
     entry.role = HF_ROLE_HOLDER;
-    entry.permits = 1;
     entry.owner_key = value.owner;
     entry.owner_text = *value.text ? value.text : value.owner;
     entry.pid = read_pid(value.text, host, sizeof host);
