@@ -63,7 +63,8 @@ class Entry(NamedTuple):
 
 def _entry(raw: tuple) -> Entry:  # type: ignore[type-arg]
     name, kind, role, total, value, token, mode, *rest, since, left, unmarked = raw
-    return Entry(name, Kind(kind), Role(role), total, value, token, Mode(mode), *rest,
+    return Entry(name, Kind(kind), Role(role), total, value, token,  # type: ignore[call-arg]
+                 Mode(mode), *rest,
                  None if since < 0 else since / 1000, None if left < 0 else left / 1000, unmarked)
 
 

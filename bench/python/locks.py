@@ -1,0 +1,110 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Lock and unlock per second, beside filelock and redis-py: bench.py [REDIS_PORT].
+
+Each pair is measured in turns, so that a busy machine slows both down. Seconds of the processor
+say more there than seconds of the clock.
+"""
+
+import asyncio
+import statistics
+import sys
+import tempfile
+import time
+
+import holdfast
+
+ROUNDS, SECONDS = 7, 0.5
+
+
+def use(lock):
+    with lock:
+        pass
+
+
+def rate(work):
+    work()
+    count, begun = 0, time.perf_counter()
+    while (took := time.perf_counter() - begun) < SECONDS:
+        for _ in range(20):
+            work()
+        count += 20
+    return count / took
+
+
+def tasks(client, count):
+    """Rate of a work that so many tasks do."""
+    async def one(number):
+        for _ in range(10):
+            async with client.alock(f"bench/{number}"):
+                pass
+
+    async def main():
+        done, begun = 0, time.perf_counter()
+        while (took := time.perf_counter() - begun) < SECONDS:
+            await asyncio.gather(*(one(number) for number in range(count)))
+            done += 10 * count
+        return done / took
+    return asyncio.run(main())
+
+
+def compare(ours, our_rate, theirs, their_rate):
+    """The median of rounds that take turns, and of their ratios."""
+    pairs = [(our_rate(), their_rate()) for _ in range(ROUNDS)]
+    print(f"{ours:34} {statistics.median(a for a, _ in pairs):9,.0f} /s   "
+          f"{theirs:26} {statistics.median(b for _, b in pairs):9,.0f} /s   "
+          f"{statistics.median(a / b for a, b in pairs):6.1f} times", flush=True)
+
+
+def on_files():
+    import filelock
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as directory:
+        with holdfast.Client(f"local://{directory}") as client:
+            path = f"{directory}/lock"
+            compare("holdfast, new object", lambda: rate(lambda: use(client.lock("bench"))),
+                    "filelock, new object", lambda: rate(lambda: use(filelock.FileLock(path))))
+            lock, other = client.lock("bench"), filelock.FileLock(path)
+            compare("holdfast, one object", lambda: rate(lambda: use(lock)),
+                    "filelock, one object", lambda: rate(lambda: use(other)))
+            compare("holdfast, asyncio, 1 task", lambda: tasks(client, 1),
+                    "filelock, one object", lambda: rate(lambda: use(other)))
+
+
+def on_redis(port):
+    import redis
+    import redis.asyncio
+    server = redis.Redis(port=port)
+
+    async def their_tasks(count):
+        server = redis.asyncio.Redis(port=port)
+
+        async def one(number):
+            for _ in range(10):
+                async with server.lock(f"theirs/{number}", timeout=30):
+                    pass
+        done, begun = 0, time.perf_counter()
+        while (took := time.perf_counter() - begun) < SECONDS:
+            await asyncio.gather(*(one(number) for number in range(count)))
+            done += 10 * count
+        await server.aclose()
+        return done / took
+
+    with holdfast.Client(f"redis://127.0.0.1:{port}") as client:
+        compare("holdfast on Redis, new object", lambda: rate(lambda: use(client.lock("bench"))),
+                "redis-py, new object",
+                lambda: rate(lambda: use(server.lock("theirs", timeout=30))))
+        lock, other = client.lock("bench"), server.lock("theirs", timeout=30)
+        compare("holdfast on Redis, one object", lambda: rate(lambda: use(lock)),
+                "redis-py, one object", lambda: rate(lambda: use(other)))
+        for count in (1, 50):
+            compare(f"holdfast on Redis, {count} tasks", lambda: tasks(client, count),
+                    f"redis.asyncio, {count} tasks", lambda: asyncio.run(their_tasks(count)))
+
+
+def main():
+    on_files()
+    if len(sys.argv) > 1:
+        on_redis(int(sys.argv[1]))
+
+
+main()
