@@ -10,7 +10,7 @@
 
 /* Each stands still at another byte. */
 #define CONNECTIONS 60
-#define TIMEOUT_MS 2500
+#define TIMEOUT_MS 5000
 
 static bool are_done(struct bench *benches)
 {
@@ -73,7 +73,7 @@ TEST(stall_at_any_step_of_connecting_holds_up_no_turn)
         struct sql_server server;
         sql_secured_start(&server, subject->kind, "good");
         bool is_mysql = subject->driver->dialect == SQL_MYSQL;
-        connect_through_stalls(subject, server.port, is_mysql ? 6 : 30, SQL_TLS_OFF);
+        connect_through_stalls(subject, server.port, is_mysql ? 6 : 45, SQL_TLS_OFF);
         connect_through_stalls(subject, server.port, is_mysql ? 50 : 90, SQL_TLS_VERIFY);
         sql_server_kill(&server);
     }
