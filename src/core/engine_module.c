@@ -11,42 +11,39 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The folder of modules beside the library at `library`. */
-static bool beside(const char *library, char *folder)
+/* In the folder of modules beside the library at `library`. */
+static bool is_beside(const char *library, const char *name, char *path)
 {
     const char *slash = strrchr(library, '/');
     int length = slash ? (int)(slash - library) : 1;
-    return snprintf(folder, PATH_MAX, "%.*s/holdfast", length, slash ? library : ".") < PATH_MAX;
+    return snprintf(path, PATH_MAX, "%.*s/holdfast/%s.so", length, slash ? library : ".", name) <
+               PATH_MAX &&
+           access(path, F_OK) == 0;
 }
 
-/* $HOLDFAST_MODULES, which a set-user-ID program ignores; else beside the library, by the name that
- * it was loaded under, or where that name leads to. */
-static bool find_module(const char *name, char *path)
+/* In `told`; without that beside the library, by the name that it was loaded under, or where that
+ * name leads to. If there is none, `path` is the last place that was looked at. */
+static bool find_module(const char *told, const char *name, char *path)
 {
-    char folder[PATH_MAX], real[PATH_MAX];
-    const char *told = secure_getenv("HOLDFAST_MODULES");
+    char real[PATH_MAX];
     Dl_info library;
     if (told && *told)
         return snprintf(path, PATH_MAX, "%s/%s.so", told, name) < PATH_MAX &&
                access(path, F_OK) == 0;
-    if (!dladdr(hf_version(), &library) || !library.dli_fname)
-        return false;
-    if (beside(library.dli_fname, folder) &&
-        snprintf(path, PATH_MAX, "%s/%s.so", folder, name) < PATH_MAX && access(path, F_OK) == 0)
-        return true;
-    return realpath(library.dli_fname, real) && beside(real, folder) &&
-           snprintf(path, PATH_MAX, "%s/%s.so", folder, name) < PATH_MAX && access(path, F_OK) == 0;
+    return dladdr(hf_version(), &library) && library.dli_fname &&
+           (is_beside(library.dli_fname, name, path) ||
+            (realpath(library.dli_fname, real) && is_beside(real, name, path)));
 }
 
 /* Two threads may load the same module: the loader counts, and both get the same one. */
 const struct hf_engine_module *hf__engine_module_load(const char *name, hf_error *error)
 {
-    char path[PATH_MAX];
-    if (!find_module(name, path)) {
+    char path[PATH_MAX] = "";
+    const char *told = secure_getenv("HOLDFAST_MODULES"); /* none for a set-user-ID program */
+    if (!find_module(told, name, path)) {
         hf__error_set(error, HF_EINVAL, 0,
-                      "holdfast-engine-%s is not installed: there is no holdfast/%s.so beside the "
-                      "library",
-                      name, name);
+                      "holdfast-engine-%s is not installed: there is no %.240s%s", name, path,
+                      told && *told ? " ($HOLDFAST_MODULES names the folder)" : "");
         return NULL;
     }
     void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);

@@ -56,10 +56,23 @@ def version_verbose_lists_each_engine_and_its_module(box):
 def module_that_is_not_installed_is_named(box):
     engine = any_engine()
     environment = folder_of(box)
-    contains(refusal(box, engine, environment), f'holdfast-engine-{engine} is not installed')
+    folder = environment['HOLDFAST_MODULES']
+    sentence = f'holdfast-engine-{engine} is not installed: there is no {folder}/{engine}.so'
+    contains(refusal(box, engine, environment), sentence)
     text = box.expect(0, '--version', '-v', environment=environment).out
-    contains(text, f'holdfast-engine-{engine} is not installed')
+    contains(text, sentence)
     contains(text, '$HOLDFAST_MODULES')
+
+
+@test
+def library_that_was_moved_without_modules_names_the_place_beside_it(box):
+    engine = any_engine()
+    place = box.file('moved')
+    os.mkdir(place)
+    shutil.copy(os.environ['HOLDFAST_LIBRARY'], f'{place}/libholdfast.so.0')
+    done = subprocess.run([os.environ['HOLDFAST_SECURE_MODULES']], check=True, text=True,
+                          env={'LD_LIBRARY_PATH': place}, capture_output=True)
+    contains(done.stdout, f'is not installed: there is no {place}/holdfast/{engine}.so')
 
 
 @test
