@@ -290,14 +290,28 @@ TEST(peer_with_a_request_without_reply_fails_after_the_silence)
     pass_ms(600);
     sent_at_ms = clock_ms;
     hf__peer_await(&peer);
-    why_silent_says("Store at here: no answer for 0 ms");
+    why_silent_says("Store at here: no answer in time");
     pass_ms(999);
     CHECK_INT(failures, 0);
-    why_silent_says("Store at here: no answer for 999 ms");
+    why_silent_says("Store at here: no answer in time");
     pass_ms(1);
     CHECK_INT(failures, 1);
     CHECK_INT(failed_in, HF_PEER_READY);
     CHECK_STR(peer.why.text, "Store at here: no answer for 1000 ms");
+    end();
+}
+
+TEST(peer_silent_for_seconds_says_how_long)
+{
+    begin(1, 5000);
+    ready_at_once = true;
+    int listener = listen_at(0);
+    hf__peer_want(&peer);
+    accept_greeted(listener);
+    sent_at_ms = clock_ms;
+    hf__peer_await(&peer);
+    pass_ms(1000);
+    why_silent_says("Store at here: no answer for 1000 ms");
     end();
 }
 

@@ -13,6 +13,9 @@
 #define ROUND_MS 4000
 #define TRY_MIN_MS 250
 #define DOUBLINGS_MAX 6u
+/* A shorter silence says nothing of a server: the request may have left just before its caller's
+ * wait was over, behind others or after connecting. */
+#define TOLD_MS 1000
 
 static struct hf_loop *loop_of(const struct hf_peer *peer)
 {
@@ -131,7 +134,10 @@ void hf__peer_why_silent(struct hf_peer *peer, hf_error **error)
     char text[280];
     const char *store = peer->config.store, *shown = shown_now(peer, text, sizeof text);
     int64_t oldest_ms = oldest_of(peer);
-    if (peer->state == HF_PEER_READY && oldest_ms != HF_NEVER)
+    bool asked = peer->state == HF_PEER_READY && oldest_ms != HF_NEVER;
+    if (asked && now(peer) - oldest_ms < TOLD_MS)
+        hf__explain(error, HF_UNREACHABLE, 0, "%s at %.200s: no answer in time", store, shown);
+    else if (asked)
         hf__explain(error, HF_UNREACHABLE, 0, "%s at %.200s: no answer for %lld ms", store, shown,
                     (long long)(now(peer) - oldest_ms));
     else if (peer->state != HF_PEER_READY && peer->why.code != HF_OK)

@@ -254,7 +254,7 @@ TEST(a_silent_server_is_named)
     hf_client *client = open_on(&server, 60000, 30000);
     hf_hold *hold = NULL;
 
-    snprintf(said, sizeof(said), "Redis at 127.0.0.1:%d: no answer for ", server.port);
+    snprintf(said, sizeof(said), "Redis at 127.0.0.1:%d: no answer ", server.port);
     give_back(take(client, "one", HF_MUTEX, 0));
     server_stop(&server);
     CHECK_CODE(hf_lock(client, "one", 100, NULL, &hold), HF_UNREACHABLE);
