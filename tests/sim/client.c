@@ -3,6 +3,7 @@
 #include "world.h"
 
 #include "core/api/client.h"
+#include "core/api/close.h"
 #include "core/api/owner.h"
 #include "core/table/lock_table.h"
 #include "engine.h"

@@ -1,148 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Acquiring: hf_lock and what is built on it, hf_lock_async, hf_cancel. */
-#include "core/api/acquire.h"
 
 #include "base/cancel.h"
 #include "base/clock.h"
 #include "base/testing.h"
 #include "core/api/args.h"
 #include "core/api/explain.h"
-#include "core/api/hold.h"
 #include "core/api/owner.h"
-#include "core/claim/claim_compact.h"
+#include "core/claim/claim_change.h"
 #include "core/claim/claim_fsm.h"
 #include "core/claim/claim_waiters.h"
-#include "core/claim/loss.h"
 #include "core/loop/uv_loop.h"
 #include "core/table/lock_table.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-/* ---- commands: what a claim is sent to the loop for ---- */
-
-static void start(struct hf_claim *claim)
-{
-    if (claim->state == HF_CLAIM_QUEUED && (atomic_load(&claim->turn) & HF_TURN_COME))
-        hf__claim_drive(claim, HF_ON_TURN);
-    else if (claim->state == HF_CLAIM_HELD)
-        hf__compact_watch(claim);
-    else if (claim->state == HF_CLAIM_QUEUED)
-        hf__claim_await_deadline(claim);
-    else if (claim->state == HF_CLAIM_LEAVING)
-        hf__claim_await_retry(claim);
-}
-
-static void take_turn(struct hf_claim *claim)
-{
-    if (claim->state == HF_CLAIM_QUEUED)
-        hf__claim_drive(claim, HF_ON_TURN);
-    else if (claim->state == HF_CLAIM_HELD && claim->upgrading)
-        hf__claim_drive(claim, HF_ON_UPGRADE);
-}
-
-/* With the shard locked: is the loop to do it? Not if by now a calling thread may be driving the
- * claim: what it is about was done when an earlier one arrived. Nor what ends another request. */
-static bool is_for_loop(const struct hf_claim *claim, unsigned command)
-{
-    if (claim->forgotten)
-        return false;
-    if (command == HF_CMD_LOSE || command == HF_CMD_SETTLE || command == HF_CMD_ANNOUNCE)
-        return true;
-    return !claim->here &&
-           (command != HF_CMD_CANCEL || claim->generation == claim->canceled_request);
-}
-
-/* With the shard unlocked. */
-static void run(struct hf_claim *claim, unsigned command)
-{
-    if (command == HF_CMD_START)
-        start(claim);
-    else if (command == HF_CMD_TURN)
-        take_turn(claim);
-    else if (command == HF_CMD_CANCEL && !claim->completed)
-        hf__claim_drive(claim, HF_ON_END);
-    else if (command == HF_CMD_SETTLE)
-        hf__claim_drive(claim, HF_ON_DOWNGRADE);
-}
-
-/* One command at a time: the others come in the same turn, and find what this one has left. A
- * request with a callback begins when the client's thread turns the loop, and it does so until the
- * answer is there. */
-static void errand_arrived(struct hf_task *task)
-{
-    struct hf_claim *claim = HF_CONTAINER(task, struct hf_claim, command);
-    struct hf_shard *shard = claim->shard;
-    hf__shard_lock(shard);
-    unsigned command = claim->commands & (0u - claim->commands);
-    if ((claim->done || command == HF_CMD_ANNOUNCE) &&
-        hf__uv_loop_defer_to_thread(claim->client, task)) {
-        hf__shard_unlock(shard);
-        return;
-    }
-    bool runs = is_for_loop(claim, command);
-    if (claim->forgotten && command == HF_CMD_SETTLE)
-        hf__claim_waiters_complete(claim);
-    hf__claim_command_done(claim, command);
-    if (runs && command == HF_CMD_LOSE)
-        hf__claim_lose_suspect(claim);
-    if (runs && command == HF_CMD_ANNOUNCE) {
-        hf__claim_announce(claim);
-        hf__compact_rests(claim);
-    }
-    if (runs && command == HF_CMD_SETTLE)
-        runs = hf__hold_begin_downgrade(claim);
-    hf__shard_unlock(shard);
-    if (runs)
-        run(claim, command);
-}
-
-void hf__acquire_init_command(struct hf_claim *claim)
-{
-    hf__task_init(&claim->command, errand_arrived);
-}
-
-static void post(struct hf_claim *claim, unsigned command)
-{
-    struct hf_shard *shard = claim->shard;
-    hf__shard_lock(shard);
-    hf__claim_post(claim, command);
-    hf__shard_unlock(shard);
-}
-
-/* ---- blocking ---- */
-
-/* May the calling thread drive this claim? With a loop of its own to turn, only what never waits.
- */
-bool hf__acquire_may_run_sync(const struct hf_client *client, int64_t wait_ms)
-{
-    return client->here && (client->drive_kind == HF_DRIVE_KIND_THREAD || wait_ms == 0);
-}
-
-static struct hf_answer ask_on_loop(struct hf_claim *claim, unsigned command)
-{
-    struct hf_waiter waiter = { 0 };
-    claim->waiter = &waiter;
-    bool turns = hf__uv_loop_begin_wait(claim->client);
-    post(claim, command);
-    hf__uv_loop_wait(claim->client, &waiter.answered, turns);
-    return waiter.answer;
-}
-
-struct hf_answer hf__acquire_upgrade(struct hf_claim *claim, struct hf_lock_args *ask)
-{
-    uint32_t uses = claim->uses;
-    struct hf_shard *shard = claim->shard;
-    ask->mode = HF_WRITE;
-    ask->lease_ms = claim->op.in.lease_ms;
-    hf__claim_begin(claim, ask);
-    claim->op.in.keep = HF_UPGRADE;
-    struct hf_answer answer = claim->here
-                                  ? hf__claim_drive_sync(claim, HF_ON_UPGRADE, hf__clock_ms())
-                                  : ask_on_loop(claim, HF_CMD_TURN);
-    hf__hold_settle(claim, shard, uses);
-    return answer;
-}
 
 /* A claim that has to queue in its entry waits, whatever the store would say. */
 static void begin(struct hf_claim *claim, const struct hf_lock_args *ask)
@@ -157,7 +29,7 @@ static struct hf_answer drive_new(struct hf_claim *claim, const struct hf_lock_a
 {
     begin(claim, ask);
     if (!claim->here)
-        return ask_on_loop(claim, HF_CMD_START);
+        return hf__claim_ask_on_loop(claim, HF_CMD_START);
     if (queued)
         return hf__claim_drive_queued(claim);
     return hf__claim_drive_sync(claim, HF_ON_TURN, ask->now_ms);
@@ -191,7 +63,7 @@ static unsigned ask_blocking(struct hf_client *client, struct hf_lock_args *ask,
     if (!hf__entrance_counts(entrance))
         return counted;
     entrance->answer = entrance->how == HF_ADMIT_UPGRADE
-                           ? hf__acquire_upgrade(entrance->claim, ask)
+                           ? hf__claim_raise(entrance->claim, ask)
                            : drive_new(entrance->claim, ask, entrance->how == HF_ADMIT_QUEUED);
     hf__point(client, "before_return", ask->name);
     return counted + 1;
@@ -202,7 +74,7 @@ static int lock_blocking(struct hf_client *client, struct hf_lock_args *ask, hf_
 {
     struct hf_entrance entrance;
     struct hf_answer *answer = &entrance.answer;
-    ask->here = hf__acquire_may_run_sync(client, ask->wait_ms);
+    ask->here = hf__claim_may_run_here(client, ask->wait_ms);
     ask->blocks = true;
     hf__lock_entry_admit(client, ask, &entrance);
     unsigned counted = hf__entrance_counts(&entrance) ? ask_blocking(client, ask, &entrance) : 0;

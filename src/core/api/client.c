@@ -11,6 +11,7 @@
 #include "core/api/close.h"
 #include "core/api/explain.h"
 #include "core/api/owner.h"
+#include "core/claim/claim_fsm.h"
 #include "core/engine_tap.h"
 #include "core/loop/uv_loop.h"
 #include "core/oneshot/oneshot.h"
@@ -24,65 +25,11 @@
 /* Of a URL's prefix, in bytes: sentences show the begin of a name, and the prefix is taken out. */
 #define PREFIX_MAX 100
 
-/* ---- events ---- */
-
-bool hf__host_wants_events(const struct hf_host *host)
-{
-    return ((const struct hf_client *)host->core)->on_event != NULL;
-}
-
-void hf__host_event(const struct hf_host *host, hf_event_type type, const char *name,
-                    uint64_t token, const char *text)
-{
-    const struct hf_client *client = host->core;
-    char shown[sizeof((hf_error *)NULL)->text];
-    if (!client->on_event)
-        return;
-    if (client->prefix_length && text) {
-        snprintf(shown, sizeof shown, "%s", text);
-        hf__unprefix(client, shown);
-        text = shown;
-    }
-    hf_event event = { sizeof event, type, hf__shown_name(client, name), token, text };
-    HF_NO_CANCELLATION;
-    client->on_event(client->event_arg, &event);
-}
-
-/* Under a mutex, so that the sink hears of each change once, and in order. */
-static void heard(struct hf_client *client, bool answered, const char *text)
-{
-    /* mutant: each-question-that-meets */
-    if (atomic_load_explicit(&client->silent, memory_order_relaxed) == !answered)
-        return;
-    pthread_mutex_lock(&client->silence_mutex);
-    if (!answered && !atomic_load(&client->silent))
-        atomic_store(&client->silent_since_ms, client->loop.clock(client->loop.arg));
-    if (atomic_exchange(&client->silent, !answered) == answered)
-        hf__host_event(&client->host, answered ? HF_EVENT_STORE_UP : HF_EVENT_STORE_DOWN, "", 0,
-                       text);
-    pthread_mutex_unlock(&client->silence_mutex);
-}
-
-void hf__client_heard(struct hf_client *client, bool answered)
-{
-    heard(client, answered, answered ? "the store answers again" : "the store does not answer");
-}
-
-void hf__client_heard_why(struct hf_client *client, const hf_error *why)
-{
-    if (why)
-        heard(client, false, why->text);
-    else
-        hf__client_heard(client, false);
-}
-
 void hf__host_set_tap(const struct hf_host *host, struct hf_tap *tap)
 {
     struct hf_client *client = host->core;
     client->host.tap = tap;
 }
-
-/* ---- making one ---- */
 
 struct hf_client *hf__client_new(const hf_client_options *options)
 {
@@ -113,20 +60,13 @@ struct hf_client *hf__client_new(const hf_client_options *options)
     client->host.existing_only = options && options->existing_only;
     client->host.turns_rarely = options && options->driver == HF_DRIVE_CALLER;
     client->host.core = client;
+    client->driver = &hf__claim_driver;
     client->prefix = "";
     if (hf__lock_table_open(client) != HF_OK) {
         hf__client_free(client);
         return NULL;
     }
     return client;
-}
-
-void hf__client_free(struct hf_client *client)
-{
-    hf__oneshots_discard(client);
-    hf__lock_table_close(client);
-    pthread_mutex_destroy(&client->silence_mutex);
-    free(client);
 }
 
 void hf__client_set_engine(struct hf_client *client, struct hf_engine *engine)

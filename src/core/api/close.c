@@ -8,17 +8,17 @@
 #include "base/testing.h"
 #include "core/api/args.h"
 #include "core/api/calls.h"
-#include "core/api/client.h"
 #include "core/api/explain.h"
-#include "core/api/hold.h"
 #include "core/api/owner.h"
+#include "core/claim/claim_change.h"
 #include "core/claim/claim_compact.h"
 #include "core/claim/claim_fsm.h"
 #include "core/claim/claim_waiters.h"
-#include "core/claim/fast_path.h"
 #include "core/loop/uv_loop.h"
 #include "core/oneshot/oneshot.h"
 #include "core/table/lock_table.h"
+
+#include <stdlib.h>
 
 /* ---- calls ---- */
 
@@ -109,7 +109,7 @@ static bool push_out(struct hf_shard *shard, struct hf_claim *claim, bool holds_
         drop_all_holds(claim);
         uint32_t uses = claim->uses;
         hf__shard_unlock(shard);
-        hf__hold_settle(claim, shard, uses);
+        hf__claim_settle(claim, shard, uses);
         return true;
     }
     hf__shard_unlock(shard);
@@ -239,6 +239,14 @@ static void end_engine(struct hf_client *client)
     bool turns = hf__uv_loop_begin_wait(client);
     hf__loop_post(&client->loop, &end.task);
     hf__uv_loop_wait(client, &end.done, turns);
+}
+
+void hf__client_free(struct hf_client *client)
+{
+    hf__oneshots_discard(client);
+    hf__lock_table_close(client);
+    pthread_mutex_destroy(&client->silence_mutex);
+    free(client);
 }
 
 void hf__client_close_parts(struct hf_client *client)

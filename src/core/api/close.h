@@ -7,5 +7,7 @@
 
 /* Frees a client that has no claims: engine, loop, memory. Also one that was opened halfway. */
 void hf__client_close_parts(struct hf_client *client);
+/* The memory alone. */
+void hf__client_free(struct hf_client *client);
 
 #endif

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The sentences that callers read, and how an engine explains itself. */
+/* What a program is told: sentences of codes and engines, and events. */
 #include "core/api/explain.h"
 
+#include "base/cancel.h"
 #include "base/error.h"
 #include "base/testing.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -96,4 +98,56 @@ void hf__op_explain(struct hf_op *op, int code, int native, const char *format, 
     va_start(arguments, format);
     vexplain(&op->out.error, code, native, format, arguments);
     va_end(arguments);
+}
+
+/* ---- events ---- */
+
+bool hf__host_wants_events(const struct hf_host *host)
+{
+    return ((const struct hf_client *)host->core)->on_event != NULL;
+}
+
+void hf__host_event(const struct hf_host *host, hf_event_type type, const char *name,
+                    uint64_t token, const char *text)
+{
+    const struct hf_client *client = host->core;
+    char shown[sizeof((hf_error *)NULL)->text];
+    if (!client->on_event)
+        return;
+    if (client->prefix_length && text) {
+        snprintf(shown, sizeof shown, "%s", text);
+        hf__unprefix(client, shown);
+        text = shown;
+    }
+    hf_event event = { sizeof event, type, hf__shown_name(client, name), token, text };
+    HF_NO_CANCELLATION;
+    client->on_event(client->event_arg, &event);
+}
+
+/* Under a mutex, so that the sink hears of each change once, and in order. */
+static void heard(struct hf_client *client, bool answered, const char *text)
+{
+    /* mutant: each-question-that-meets */
+    if (atomic_load_explicit(&client->silent, memory_order_relaxed) == !answered)
+        return;
+    pthread_mutex_lock(&client->silence_mutex);
+    if (!answered && !atomic_load(&client->silent))
+        atomic_store(&client->silent_since_ms, client->loop.clock(client->loop.arg));
+    if (atomic_exchange(&client->silent, !answered) == answered)
+        hf__host_event(&client->host, answered ? HF_EVENT_STORE_UP : HF_EVENT_STORE_DOWN, "", 0,
+                       text);
+    pthread_mutex_unlock(&client->silence_mutex);
+}
+
+void hf__client_heard(struct hf_client *client, bool answered)
+{
+    heard(client, answered, answered ? "the store answers again" : "the store does not answer");
+}
+
+void hf__client_heard_why(struct hf_client *client, const hf_error *why)
+{
+    if (why)
+        heard(client, false, why->text);
+    else
+        hf__client_heard(client, false);
 }

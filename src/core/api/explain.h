@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Turns a code into the sentence that the caller reads. */
+/* Turns a code into the sentence that the caller reads, and tells the program what happens. */
 #ifndef HF_CORE_API_EXPLAIN_H
 #define HF_CORE_API_EXPLAIN_H
 
@@ -26,5 +26,10 @@ void hf__unprefix(const struct hf_client *client, char *text);
 
 /* Fails a public call with a sentence. */
 __attribute__((format(printf, 2, 3))) int hf__answer_fail(int code, const char *format, ...);
+
+/* What the store has to say for itself: an answer to any question, or silence. Any thread. */
+void hf__client_heard(struct hf_client *client, bool answered);
+/* Silence, and what is known of its reason; NULL: nothing. */
+void hf__client_heard_why(struct hf_client *client, const hf_error *why);
 
 #endif

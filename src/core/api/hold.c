@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Holds: what they know, giving them back, upgrading and lowering them. */
-#include "core/api/hold.h"
 
 #include "base/cancel.h"
-#include "core/api/acquire.h"
 #include "core/api/args.h"
 #include "core/api/explain.h"
 #include "core/api/owner.h"
+#include "core/claim/claim_change.h"
 #include "core/claim/claim_compact.h"
 #include "core/claim/claim_fsm.h"
 #include "core/claim/claim_waiters.h"
@@ -73,76 +72,6 @@ hf_mode hf_hold_mode(const hf_hold *hold)
     return hold ? hold->mode : HF_MUTEX;
 }
 
-/* ---- lowering: the claim goes down to what its holds need ---- */
-
-/* Takes the lowering on: false if there is nothing to do, or another thread is at it and will look
- * again when done. With the shard locked. */
-static bool take_on(struct hf_claim *claim)
-{
-    int needed = hf__lock_entry_needed(claim);
-    if (claim->driven || claim->upgrading || claim->forgotten ||
-        hf__lock_entry_is_settled(claim, needed))
-        return false;
-    if (claim->store_mode == HF_KEEP_NOTHING)
-        return false;
-    claim->driven = true;
-    claim->op.in.keep = needed;
-    claim->completed = false;
-    claim->outcome = HF_OK;
-    return true;
-}
-
-/* With the shard locked; returns with it unlocked, and the claim possibly gone. */
-static struct hf_answer settle_here(struct hf_claim *claim)
-{
-    struct hf_shard *shard = shard_of(claim);
-    struct hf_answer answer = { .code = atomic_load(&claim->grant->lost) ? HF_LOST : HF_OK };
-    uint32_t uses = claim->uses;
-    while (claim->uses == uses && take_on(claim)) {
-        bool last = claim->op.in.keep == HF_KEEP_NOTHING;
-        hf__shard_unlock(shard);
-        free(answer.error);
-        /* The time matters only to what is repeated after silence, and then the loop does it. */
-        answer = hf__claim_drive_sync(claim, HF_ON_DOWNGRADE, 0);
-        if (last)
-            return answer;
-        hf__shard_lock(shard);
-    }
-    hf__shard_unlock(shard);
-    return answer;
-}
-
-bool hf__hold_begin_downgrade(struct hf_claim *claim)
-{
-    hf__claim_waiters_begin_waits(claim);
-    bool at_rest = !claim->driven && !claim->upgrading;
-    bool lower = at_rest && claim->state == HF_CLAIM_HELD && take_on(claim);
-    if (lower) {
-        /* Each waiter has a patience of its own. */
-        claim->wait_until_ms = HF_NEVER;
-        claim->waiter = hf__claim_waiters_take_unlocks(claim);
-        if (claim->op.in.keep == HF_KEEP_NOTHING) /* mutant: owner-is-given-back-keeps */
-            hf__compact_make_way(claim);
-    } else if (at_rest) {
-        /* What was given back while the claim was being changed needs nothing more. */
-        hf__claim_waiters_complete(claim);
-    }
-    return lower;
-}
-
-void hf__hold_settle(struct hf_claim *claim, struct hf_shard *shard, uint32_t uses)
-{
-    hf__shard_lock(shard);
-    if (claim->uses == uses && claim->here) {
-        struct hf_answer answer = settle_here(claim);
-        free(answer.error);
-        return;
-    }
-    if (claim->uses == uses && !hf__lock_entry_is_settled(claim, hf__lock_entry_needed(claim)))
-        hf__claim_waiters_line_up(claim, NULL);
-    hf__shard_unlock(shard);
-}
-
 /* ---- giving back ---- */
 
 /* Lowers a claim whose holds have changed. With the shard locked; returns with it unlocked, and the
@@ -163,7 +92,7 @@ static struct hf_answer lower(struct hf_claim *claim, bool wait)
     }
     HF_NO_CANCELLATION; /* mutant: unlock-that-asks-may-be-canceled */
     if (claim->here)
-        return settle_here(claim);
+        return hf__claim_settle_here(claim);
     struct hf_waiter waiter = { .lost = lost };
     bool waits = wait && !claim->upgrading && !hf__uv_loop_inside(client);
     bool turns = waits ? hf__uv_loop_begin_wait(client) : hf__uv_loop_begin_push(client);
@@ -318,7 +247,7 @@ static enum raise begin_raise(struct hf_shard *shard, struct hf_hold *hold, int6
         raise = RAISE_IMPOSSIBLE;
     } else {
         claim->upgrading = claim->driven = true;
-        claim->here = claim->here && hf__acquire_may_run_sync(claim->client, wait_ms);
+        claim->here = claim->here && hf__claim_may_run_here(claim->client, wait_ms);
         claim->changing = hold;
     }
     hf__shard_unlock(shard);
@@ -337,7 +266,7 @@ static struct hf_answer raise_hold(struct hf_hold *hold, struct hf_lock_args *as
             raise = begin_raise(shard_of(claim), hold, ask->wait_ms);
     }
     if (raise == RAISE_GO)
-        return hf__acquire_upgrade(claim, ask);
+        return hf__claim_raise(claim, ask);
     if (raise == RAISE_LOST)
         answer.code = HF_LOST;
     if (raise == RAISE_TOO_EARLY && ask->wait_ms == 0) {

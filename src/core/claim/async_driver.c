@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Drives claims on the loop: does what the wait loop says, with timers, the engine's asynchronous
  * slots, and the caller's thread or callback to tell. */
-#include "core/api/client.h"
 #include "core/api/explain.h"
+#include "core/claim/claim_change.h"
+#include "core/claim/claim_compact.h"
 #include "core/claim/claim_fsm.h"
 #include "core/claim/claim_waiters.h"
+#include "core/claim/loss.h"
 #include "core/claim/pool.h"
 #include "core/engine_tap.h"
 #include "core/lease/lease.h"
@@ -39,18 +41,6 @@ static void alarm_fired(struct hf_timer *timer)
     else
         claim->awaits_deadline = false;
     hf__claim_drive(claim, retry ? HF_ON_RETRY : HF_ON_DEADLINE);
-}
-
-void hf__claim_await_deadline(struct hf_claim *claim)
-{
-    claim->awaits_deadline = claim->wait_until_ms != HF_NEVER;
-    hf__claim_await_retry(claim);
-}
-
-void hf__claim_await_retry(struct hf_claim *claim)
-{
-    claim->awaits_retry = claim->retry_at_ms != HF_NEVER;
-    set_alarm(claim);
 }
 
 static void op_answered(struct hf_task *task)
@@ -108,13 +98,6 @@ bool hf__op_is_held_here(struct hf_op *op)
     return held;
 }
 
-void hf__claim_init_driver(struct hf_claim *claim)
-{
-    hf__timer_init(&claim->alarm, alarm_fired);
-    hf__task_init(&claim->op.core.answer, op_answered);
-    claim->op.core.woken = op_woken;
-}
-
 void hf__claim_still(struct hf_claim *claim)
 {
     struct hf_loop *loop = &claim->client->loop;
@@ -125,22 +108,6 @@ void hf__claim_still(struct hf_claim *claim)
     hf__link_remove(&claim->op.core.answer.link);
     /* mutant: claim-goes-to-engine */
     claim->driven = true; /* so that what is on its way to the loop begins nothing */
-}
-
-struct hf_answer hf__claim_take_answer(struct hf_claim *claim)
-{
-    if (claim->outcome == HF_UNREACHABLE && claim->granted_late)
-        hf__op_explain(&claim->op, HF_UNREACHABLE, 0,
-                       "\"%.200s\": replies take longer than the lease of %lld ms; use a longer "
-                       "lease, or find what delays the replies of the store",
-                       claim->op.in.name, (long long)hf__claim_lease_ms(claim));
-    struct hf_answer answer = { .code = claim->outcome, .error = claim->op.out.error };
-    if (claim->outcome == HF_OK)
-        answer.hold = claim->answer_hold;
-    claim->completed = true;
-    claim->answer_hold = NULL;
-    claim->op.out.error = NULL;
-    return answer;
 }
 
 /* The waiters for the answer: taken out of the claim, which may be gone when it is told. */
@@ -280,3 +247,123 @@ void hf__claim_drive(struct hf_claim *claim, enum hf_claim_event event)
     if (actions & HF_DO_COMPLETE)
         complete_caller(&caller);
 }
+
+/* ---- commands: what a claim is sent to the loop for ---- */
+
+static void start(struct hf_claim *claim)
+{
+    if (claim->state == HF_CLAIM_QUEUED && (atomic_load(&claim->turn) & HF_TURN_COME))
+        hf__claim_drive(claim, HF_ON_TURN);
+    else if (claim->state == HF_CLAIM_HELD)
+        hf__compact_watch(claim);
+    else if (claim->state == HF_CLAIM_QUEUED || claim->state == HF_CLAIM_LEAVING) {
+        if (claim->state == HF_CLAIM_QUEUED)
+            claim->awaits_deadline = claim->wait_until_ms != HF_NEVER;
+        claim->awaits_retry = claim->retry_at_ms != HF_NEVER;
+        set_alarm(claim);
+    }
+}
+
+static void take_turn(struct hf_claim *claim)
+{
+    if (claim->state == HF_CLAIM_QUEUED)
+        hf__claim_drive(claim, HF_ON_TURN);
+    else if (claim->state == HF_CLAIM_HELD && claim->upgrading)
+        hf__claim_drive(claim, HF_ON_UPGRADE);
+}
+
+/* With the shard locked: is the loop to do it? Not if by now a calling thread may be driving the
+ * claim: what it is about was done when an earlier one arrived. Nor what ends another request. */
+static bool is_for_loop(const struct hf_claim *claim, unsigned command)
+{
+    if (claim->forgotten)
+        return false;
+    if (command == HF_CMD_LOSE || command == HF_CMD_SETTLE || command == HF_CMD_ANNOUNCE)
+        return true;
+    return !claim->here &&
+           (command != HF_CMD_CANCEL || claim->generation == claim->canceled_request);
+}
+
+/* With the shard unlocked. */
+static void run(struct hf_claim *claim, unsigned command)
+{
+    if (command == HF_CMD_START)
+        start(claim);
+    else if (command == HF_CMD_TURN)
+        take_turn(claim);
+    else if (command == HF_CMD_CANCEL && !claim->completed)
+        hf__claim_drive(claim, HF_ON_END);
+    else if (command == HF_CMD_SETTLE)
+        hf__claim_drive(claim, HF_ON_DOWNGRADE);
+}
+
+/* One command at a time: the others come in the same turn, and find what this one has left. A
+ * request with a callback begins when the client's thread turns the loop, and it does so until the
+ * answer is there. */
+static void command_arrived(struct hf_task *task)
+{
+    struct hf_claim *claim = HF_CONTAINER(task, struct hf_claim, command);
+    struct hf_shard *shard = claim->shard;
+    hf__shard_lock(shard);
+    unsigned command = claim->commands & (0u - claim->commands);
+    if ((claim->done || command == HF_CMD_ANNOUNCE) &&
+        hf__uv_loop_defer_to_thread(claim->client, task)) {
+        hf__shard_unlock(shard);
+        return;
+    }
+    bool runs = is_for_loop(claim, command);
+    if (claim->forgotten && command == HF_CMD_SETTLE)
+        hf__claim_waiters_complete(claim);
+    hf__claim_command_done(claim, command);
+    if (runs && command == HF_CMD_LOSE)
+        hf__claim_lose_suspect(claim);
+    if (runs && command == HF_CMD_ANNOUNCE) {
+        hf__claim_announce(claim);
+        hf__compact_rests(claim);
+    }
+    if (runs && command == HF_CMD_SETTLE)
+        runs = hf__claim_begin_lowering(claim);
+    hf__shard_unlock(shard);
+    if (runs)
+        run(claim, command);
+}
+
+/* ---- what the watchdog says ---- */
+
+static void lease_lost(struct hf_claim *claim, const char *reason)
+{
+    if (claim->store_mode != HF_KEEP_NOTHING)
+        hf__claim_lose(claim, reason); /* mutant: lost-lease-is-not-announced */
+    /* One that is held may just be prepared, on another thread, for being raised. */
+    if (claim->state != HF_CLAIM_HELD)
+        hf__claim_drive(claim, HF_ON_LEASE_LOST);
+    else
+        hf__compact_may_rest(claim);
+}
+
+void hf__op_lost(struct hf_op *op, const char *reason)
+{
+    struct hf_claim *claim = HF_CONTAINER(op, struct hf_claim, op);
+    struct hf_tap *tap = claim->client->host.tap;
+    if (tap)
+        tap->op_lost(tap, op, reason);
+    if (claim->store_mode == HF_KEEP_NOTHING)
+        return;
+    hf__lease_unwatch(claim);
+    lease_lost(claim, reason); /* mutant: one-claim-loss-is-none */
+}
+
+static void init(struct hf_claim *claim)
+{
+    hf__timer_init(&claim->alarm, alarm_fired);
+    hf__task_init(&claim->op.core.answer, op_answered);
+    hf__task_init(&claim->command, command_arrived);
+    claim->op.core.woken = op_woken;
+}
+
+const struct hf_claim_driver hf__claim_driver = {
+    .init = init,
+    .lease_lost = lease_lost,
+    .lease_renewed = hf__compact_may_rest,
+    .lease_unheard = hf__compact_unheard,
+};

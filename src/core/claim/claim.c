@@ -1,15 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A claim's memory: made anew, pinned, sent to the loop with commands, free for another claim in
- * the end; and how claims are found. */
+/* A claim's memory: made anew, pinned, sent to the loop with commands; its answer; and how claims
+ * are found. */
 #include "base/zero.h"
-#include "core/api/acquire.h"
-#include "core/claim/claim_compact.h"
+#include "core/api/explain.h"
 #include "core/claim/claim_fsm.h"
-#include "core/claim/fast_path.h"
-#include "core/claim/pool.h"
-#include "core/table/lock_table.h"
-
-#include <assert.h>
 
 /* What lasts for all uses of a claim's memory. */
 static void prepare_claim(struct hf_shard *shard, struct hf_claim *claim)
@@ -19,8 +13,7 @@ static void prepare_claim(struct hf_shard *shard, struct hf_claim *claim)
     hf__link_init(&claim->rest_link);
     hf__link_init(&claim->lease_link);
     hf__link_init(&claim->undo_link);
-    hf__claim_init_driver(claim);
-    hf__acquire_init_command(claim);
+    claim->client->driver->init(claim);
 }
 
 void hf__claim_reset(struct hf_shard *shard, struct hf_claim *claim)
@@ -34,51 +27,9 @@ void hf__claim_reset(struct hf_shard *shard, struct hf_claim *claim)
     claim->held_mode = claim->store_mode = HF_KEEP_NOTHING;
 }
 
-void hf__claim_put(struct hf_shard *shard, struct hf_claim *claim)
-{
-    hf__compact_leaves(claim);
-    claim->generation++;
-    claim->uses++;
-    claim->entry = NULL;
-    hf__pool_put_claim(shard, claim);
-}
-
-void hf__claim_free(struct hf_shard *shard, struct hf_claim *claim)
-{
-    struct hf_lock_entry *entry = claim->entry;
-    assert(hf__list_empty(&claim->grant->holds));
-    hf__lock_entry_leave_queue(claim);
-    if (claim->new_hold)
-        hf__pool_put_hold(shard, claim->new_hold);
-    hf__pool_put_grant(shard, claim->grant);
-    hf__claim_put(shard, claim);
-    if (--entry->claims == 0)
-        hf__lock_entry_left(claim->client, shard, entry);
-    hf__compact_end(shard);
-}
-
-void hf__claim_forget(struct hf_claim *claim)
-{
-    struct hf_shard *shard = claim->shard;
-    hf__shard_lock(shard);
-    if (claim->unlock_waiter)
-        hf__claim_post(claim, HF_CMD_SETTLE);
-    if (claim->pins)
-        claim->forgotten = true;
-    else
-        hf__claim_free(shard, claim);
-    hf__shard_unlock(shard);
-}
-
 void hf__claim_pin(struct hf_claim *claim)
 {
     claim->pins++; /* mutant: claim-memory-is-used-again */
-}
-
-void hf__claim_unpin(struct hf_claim *claim)
-{
-    if (--claim->pins == 0 && claim->forgotten)
-        hf__claim_free(claim->shard, claim);
 }
 
 void hf__claim_post(struct hf_claim *claim, unsigned command)
@@ -92,13 +43,20 @@ void hf__claim_post(struct hf_claim *claim, unsigned command)
     hf__loop_post(&claim->client->loop, &claim->command);
 }
 
-void hf__claim_command_done(struct hf_claim *claim, unsigned command)
+struct hf_answer hf__claim_take_answer(struct hf_claim *claim)
 {
-    claim->commands &= (uint8_t)~command; /* mutant: claim-that-is-sent-to-loop */
-    if (claim->commands)
-        hf__loop_defer(&claim->client->loop, &claim->command);
-    else
-        hf__claim_unpin(claim);
+    if (claim->outcome == HF_UNREACHABLE && claim->granted_late)
+        hf__op_explain(&claim->op, HF_UNREACHABLE, 0,
+                       "\"%.200s\": replies take longer than the lease of %lld ms; use a longer "
+                       "lease, or find what delays the replies of the store",
+                       claim->op.in.name, (long long)hf__claim_lease_ms(claim));
+    struct hf_answer answer = { .code = claim->outcome, .error = claim->op.out.error };
+    if (claim->outcome == HF_OK)
+        answer.hold = claim->answer_hold;
+    claim->completed = true;
+    claim->answer_hold = NULL;
+    claim->op.out.error = NULL;
+    return answer;
 }
 
 /* ---- finding claims ---- */

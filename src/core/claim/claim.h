@@ -230,6 +230,15 @@ struct hf_shard {
     struct hf_block *blocks; /* everything allocated for the pools, to be freed at the end */
 } __attribute__((aligned(64)));
 
+/* What happens to claims on the loop (async_driver.c). What is below it knows it by these alone. */
+struct hf_claim_driver {
+    void (*init)(struct hf_claim *claim); /* the timers and tasks of new memory */
+    /* The lease of a claim: lost, renewed, or without a reply to its renewal. */
+    void (*lease_lost)(struct hf_claim *claim, const char *reason);
+    void (*lease_renewed)(struct hf_claim *claim);
+    void (*lease_unheard)(struct hf_claim *claim);
+};
+
 enum hf_drive_kind { HF_DRIVE_KIND_THREAD, HF_DRIVE_KIND_CALLER, HF_DRIVE_KIND_TEST };
 
 struct hf_client {
@@ -239,6 +248,7 @@ struct hf_client {
     bool here;                             /* it does not */
     struct hf_loop loop;
     struct hf_host host;
+    const struct hf_claim_driver *driver;
     struct hf_uv_loop *drive;
     enum hf_drive_kind drive_kind;
     void (*test_pump)(struct hf_client *client); /* HF_DRIVE_KIND_TEST: turns the loop once */
@@ -309,6 +319,16 @@ static inline bool hf__mode_leaves_hold(hf_mode mode)
     return mode != HF_COUNTER && mode != HF_LATCH;
 }
 
+static inline void hf__shard_lock(struct hf_shard *shard)
+{
+    pthread_mutex_lock(&shard->mutex);
+}
+
+static inline void hf__shard_unlock(struct hf_shard *shard)
+{
+    pthread_mutex_unlock(&shard->mutex);
+}
+
 /* ---- claim.c ---- */
 
 /* With the shard locked: makes a new claim of memory from the pool. */
@@ -316,13 +336,9 @@ void hf__claim_reset(struct hf_shard *shard, struct hf_claim *claim);
 
 /* Sends the claim to the loop with a command, which pins it. With the shard locked. */
 void hf__claim_post(struct hf_claim *claim, unsigned command);
-/* On the loop, with the shard locked. The claim comes again if there is more to do; if not, it is
- * unpinned. */
-void hf__claim_command_done(struct hf_claim *claim, unsigned command);
-/* Between the two, the claim's memory is not used for another claim, nor its entry's for another
- * name. With the shard locked. */
+/* Until hf__claim_unpin the claim's memory is not used for another claim, nor its entry's for
+ * another name. With the shard locked. */
 void hf__claim_pin(struct hf_claim *claim);
-void hf__claim_unpin(struct hf_claim *claim);
 
 /* A claim by its request id; the shard stays locked if it is found (unlock with hf__shard_unlock).
  */
@@ -332,12 +348,5 @@ struct hf_claim *hf__claim_find(struct hf_client *client, hf_request id);
 /* Calls `visit` for every claim that is not over, shard by shard, under the shard's mutex. */
 void hf__claims_visit(struct hf_client *client, void (*visit)(struct hf_claim *claim, void *arg),
                       void *arg);
-
-/* The claim is over: out of the entry, memory back to the pool. */
-void hf__claim_forget(struct hf_claim *claim);
-/* With the shard locked: its memory may serve another claim. */
-void hf__claim_put(struct hf_shard *shard, struct hf_claim *claim);
-/* With the shard locked, for a claim that has no task out. */
-void hf__claim_free(struct hf_shard *shard, struct hf_claim *claim);
 
 #endif

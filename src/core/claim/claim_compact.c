@@ -122,7 +122,7 @@ static void set_aside(struct hf_shard *shard, struct hf_claim *claim)
     put_into_gate(claim);
     hf__list_append(place, &claim->grant->aside);
     shard->aside_count++;
-    hf__claim_put(shard, claim);
+    hf__pool_put_claim(shard, claim);
 }
 
 /* ---- claims at rest ---- */

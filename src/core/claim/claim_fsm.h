@@ -34,16 +34,10 @@ unsigned hf__claim_step(struct hf_claim *claim, enum hf_claim_event event, int64
 /* The driver on the loop: steps, and does what the step says. Loop only. */
 void hf__claim_drive(struct hf_claim *claim, enum hf_claim_event event);
 
-/* The claim hears of its wait_until_ms and its retry_at_ms, or of the latter alone, when that has
- * come. Loop only. */
-void hf__claim_await_deadline(struct hf_claim *claim);
-void hf__claim_await_retry(struct hf_claim *claim);
-
 /* Prepares a new or held claim for a question whose caller waits until wait_until_ms. */
 void hf__claim_begin(struct hf_claim *claim, const struct hf_lock_args *ask);
 
-/* Sets up the timers and tasks of a new claim. */
-void hf__claim_init_driver(struct hf_claim *claim);
+extern const struct hf_claim_driver hf__claim_driver;
 
 /* Nothing happens to the claim by itself any more, and no lease is watched for it: the engine is
  * about to go. Loop only, with the shard locked. */

@@ -4,7 +4,7 @@
 #include "core/claim/claim_waiters.h"
 
 #include "base/clock.h"
-#include "core/api/client.h"
+#include "core/api/explain.h"
 #include "core/claim/claim_fsm.h"
 #include "core/loop/uv_loop.h"
 #include "core/table/lock_table.h"

@@ -15,11 +15,4 @@ bool hf__fast_acquire(struct hf_claim *claim, const struct hf_lock_args *ask,
 /* True: `hold` was the claim's last, and both are gone. */
 bool hf__fast_release(struct hf_shard *shard, struct hf_hold *hold);
 
-/* The entry's last claim is gone. The entry goes too, or stays a while for what is kept in it. */
-void hf__lock_entry_left(struct hf_client *client, struct hf_shard *shard,
-                         struct hf_lock_entry *entry);
-
-/* Without the shards locked, once no claim is left: what engines keep goes back. */
-void hf__lock_table_drop_idle(struct hf_client *client);
-
 #endif

@@ -102,6 +102,9 @@ struct hf_claim *hf__pool_get_claim(struct hf_shard *shard, uint32_t spared)
 void hf__pool_put_claim(struct hf_shard *shard, struct hf_claim *claim)
 {
     hf__drop_error(&claim->op);
+    claim->generation++;
+    claim->uses++;
+    claim->entry = NULL;
     claim->next_free = shard->free_claims;
     shard->free_claims = claim;
     shard->free_claim_count++;

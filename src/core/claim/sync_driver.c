@@ -3,7 +3,7 @@
  * with the engine's own futex to sleep on instead of timers. */
 #include "base/clock.h"
 #include "base/futex.h"
-#include "core/api/client.h"
+#include "core/api/explain.h"
 #include "core/claim/claim_fsm.h"
 #include "core/claim/pool.h"
 #include "core/table/lock_table.h"

@@ -2,10 +2,8 @@
 /* The watchdog: a timer for each lease, in the loop's heap, so that watching one cannot fail. */
 #include "core/lease/lease.h"
 
-#include "core/api/client.h"
-#include "core/claim/claim_compact.h"
+#include "core/api/explain.h"
 #include "core/claim/claim_fsm.h"
-#include "core/claim/loss.h"
 #include "core/engine_tap.h"
 
 #include <assert.h>
@@ -32,17 +30,6 @@ static void stop(struct hf_lease *lease)
     lease->watched = false;
 }
 
-static void lose_claim(struct hf_claim *claim, const char *reason)
-{
-    if (claim->store_mode != HF_KEEP_NOTHING)
-        hf__claim_lose(claim, reason); /* mutant: lost-lease-is-not-announced */
-    /* One that is held may just be prepared, on another thread, for being raised. */
-    if (claim->state != HF_CLAIM_HELD)
-        hf__claim_drive(claim, HF_ON_LEASE_LOST);
-    else
-        hf__compact_may_rest(claim);
-}
-
 static void lose(struct hf_lease *lease, const char *reason)
 {
     stop(lease);
@@ -51,20 +38,8 @@ static void lose(struct hf_lease *lease, const char *reason)
     while ((link = hf__list_pop(&lease->holders))) {
         struct hf_claim *claim = HF_CONTAINER(link, struct hf_claim, lease_link);
         claim->watched = NULL;
-        lose_claim(claim, reason);
+        claim->client->driver->lease_lost(claim, reason);
     }
-}
-
-void hf__op_lost(struct hf_op *op, const char *reason)
-{
-    struct hf_claim *claim = HF_CONTAINER(op, struct hf_claim, op);
-    struct hf_tap *tap = claim->client->host.tap;
-    if (tap)
-        tap->op_lost(tap, op, reason);
-    if (claim->store_mode == HF_KEEP_NOTHING)
-        return;
-    hf__lease_unwatch(claim);
-    lose_claim(claim, reason); /* mutant: one-claim-loss-is-none */
 }
 
 static void lose_late(struct hf_lease *lease)
@@ -88,7 +63,7 @@ static void end_renewal(struct hf_lease *lease)
     HF_LIST_FOREACH (link, following, &lease->holders) {
         struct hf_claim *claim = HF_CONTAINER(link, struct hf_claim, lease_link);
         if (claim->fetched) /* mutant: owner-is-not-heard-of-keeps */
-            hf__compact_unheard(claim);
+            claim->client->driver->lease_unheard(claim);
     }
 }
 
@@ -183,7 +158,7 @@ static void moved(struct hf_lease *lease)
     }
     schedule_renewal(lease);
     HF_LIST_FOREACH (link, following, &lease->holders)
-        hf__compact_may_rest(HF_CONTAINER(link, struct hf_claim, lease_link));
+        client_of(lease)->driver->lease_renewed(HF_CONTAINER(link, struct hf_claim, lease_link));
 }
 
 void hf__lease_extended(struct hf_lease *lease, int64_t asked_at_ms, int64_t lease_ms)

@@ -94,33 +94,6 @@ bool hf__loop_handoff_is_over(const struct hf_uv_loop *drive)
            (!hf__list_empty(&drive->aside) || atomic_load(&drive->wheel.wanted));
 }
 
-/* In the thread's place. */
-static void borrow(struct hf_uv_loop *drive, _Atomic uint32_t *flag)
-{
-    drive->turner = BORROWER;
-    if (flag) {
-        hf__uv_loop_turn_until(drive, flag);
-    } else {
-        struct turning turning = { drive->client, hf__turning };
-        hf__turning = &turning;
-        hf__uv_loop_turn(drive);
-        hf__turning = turning.outer;
-    }
-    bool answered = !flag || atomic_load(flag);
-    /* mutant: owner-leaves-wheel-leaves */
-    bool others = atomic_load(&drive->wheel.waiting) > (flag ? 1u : 0u);
-    hf__loop_owner_release(&drive->wheel, !answered || others || hf__loop_handoff_is_over(drive) ||
-                                              hf__uv_loop_is_io_due(drive));
-}
-
-void hf__loop_handoff_wait(struct hf_uv_loop *drive, _Atomic uint32_t *flag, bool turns)
-{
-    if (turns)
-        borrow(drive, flag);
-    hf__futex_group_wait(&drive->sleepers, flag);
-    hf__loop_owner_exit(&drive->wheel);
-}
-
 /* A timer that is due is not for a caller that does not even wait; what the caller before has left
  * is (see hf__loop_handoff_ends_early). A point may block. */
 bool hf__uv_loop_begin_push(struct hf_client *client)
@@ -134,12 +107,6 @@ bool hf__uv_loop_begin_push(struct hf_client *client)
         return true;
     hf__loop_owner_release(wheel, true);
     return false;
-}
-
-void hf__uv_loop_push(struct hf_client *client, bool turns)
-{
-    if (turns)
-        borrow(client->drive, NULL);
 }
 
 /* ---- what only the thread may do ---- */

@@ -44,22 +44,10 @@ struct turning {
 };
 extern _Thread_local const struct turning *hf__turning HF_THREAD_LOCAL_NEAR;
 
-/* ---- uv_loop.c ---- */
-
-void hf__uv_loop_turn(struct hf_uv_loop *drive);
-/* Or until another thread is to turn it. */
-void hf__uv_loop_turn_until(struct hf_uv_loop *drive, _Atomic uint32_t *flag);
-/* Has libuv something to do that it would not sleep for? */
-bool hf__uv_loop_is_io_due(const struct hf_uv_loop *drive);
-
-/* ---- loop_handoff.c ---- */
-
 /* May the rest of a turn wait, as soon as the caller that turns has its answer? */
 bool hf__loop_handoff_ends_early(const struct hf_uv_loop *drive);
 /* Must the caller that turns give the loop back to the thread? */
 bool hf__loop_handoff_is_over(const struct hf_uv_loop *drive);
-/* A wait for *flag in a client with a thread; `turns`: it has the wheel. */
-void hf__loop_handoff_wait(struct hf_uv_loop *drive, _Atomic uint32_t *flag, bool turns);
 
 /* The thread's: could it leave the loop to callers, and what it does then until it is needed. */
 bool hf__loop_handoff_may_park(const struct hf_uv_loop *drive);

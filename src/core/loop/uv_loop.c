@@ -52,7 +52,7 @@ static void set_timer(struct hf_uv_loop *drive, int64_t at_ms)
 }
 
 /* What is to be done at once needs no timer: see rest. */
-void hf__uv_loop_turn(struct hf_uv_loop *drive)
+static void turn(struct hf_uv_loop *drive)
 {
     struct hf_loop *loop = &drive->client->loop;
     loop->until = hf__loop_handoff_ends_early(drive) ? drive->until : NULL;
@@ -69,7 +69,7 @@ static bool is_over(const struct hf_uv_loop *drive)
            hf__loop_handoff_is_over(drive);
 }
 
-bool hf__uv_loop_is_io_due(const struct hf_uv_loop *drive)
+static bool is_io_due(const struct hf_uv_loop *drive)
 {
     return uv_backend_timeout(&drive->uv) == 0;
 }
@@ -80,7 +80,7 @@ static void on_before_io(uv_prepare_t *handle)
     struct hf_loop *loop = &drive->client->loop;
     if (drive->turner != PROGRAM)
         atomic_store(&loop->awake, true);
-    hf__uv_loop_turn(drive);
+    turn(drive);
     /* Then libuv looks what has come meanwhile, and does not sleep. */
     if (!hf__loop_rest(loop) || is_over(drive) || drive->told || hf__loop_handoff_may_park(drive))
         uv_stop(&drive->uv);
@@ -91,7 +91,7 @@ static void on_after_io(uv_check_t *handle)
 {
     struct hf_uv_loop *drive = handle->data;
     if (drive->turner != THREAD)
-        hf__uv_loop_turn(drive);
+        turn(drive);
 }
 
 /* The turn itself runs after the I/O. */
@@ -213,7 +213,7 @@ static void *run_thread(void *arg)
         hf__futex_group_wake(&drive->sleepers);
         /* Between two parks it looks at the descriptors: a caller that only gives back does not. */
         /* mutant: between-two-parks-descriptors */
-        if (hf__loop_handoff_may_park(drive) && !hf__uv_loop_is_io_due(drive) && !is_due(drive))
+        if (hf__loop_handoff_may_park(drive) && !is_io_due(drive) && !is_due(drive))
             hf__loop_handoff_park(drive);
         hf__loop_handoff_tell(drive);
     }
@@ -309,7 +309,7 @@ static void poll_for_a_while(struct hf_uv_loop *drive)
         return;
     int64_t now_us, began_us = hf__clock_us();
     /* What is asked leaves; nothing can have come yet. */
-    hf__uv_loop_turn(drive);
+    turn(drive);
     while (!is_over(drive) &&
            (now_us = hf__clock_us()) - began_us < hf__busy_poll_time_us(&drive->busy_poll)) {
         sched_yield();
@@ -331,7 +331,7 @@ void hf__uv_loop_yield_processor(struct hf_client *client)
         hf__busy_poll_skip_once(&client->drive->busy_poll);
 }
 
-void hf__uv_loop_turn_until(struct hf_uv_loop *drive, _Atomic uint32_t *flag)
+static void turn_until(struct hf_uv_loop *drive, _Atomic uint32_t *flag)
 {
     struct turning turning = { drive->client, hf__turning };
     hf__turning = &turning;
@@ -342,6 +342,31 @@ void hf__uv_loop_turn_until(struct hf_uv_loop *drive, _Atomic uint32_t *flag)
     hf__futex_group_wake(&drive->sleepers);
     drive->until = NULL;
     hf__turning = turning.outer;
+}
+
+/* In the thread's place. */
+static void borrow(struct hf_uv_loop *drive, _Atomic uint32_t *flag)
+{
+    drive->turner = BORROWER;
+    if (flag) {
+        turn_until(drive, flag);
+    } else {
+        struct turning turning = { drive->client, hf__turning };
+        hf__turning = &turning;
+        turn(drive);
+        hf__turning = turning.outer;
+    }
+    bool answered = !flag || atomic_load(flag);
+    /* mutant: owner-leaves-wheel-leaves */
+    bool others = atomic_load(&drive->wheel.waiting) > (flag ? 1u : 0u);
+    hf__loop_owner_release(&drive->wheel, !answered || others || hf__loop_handoff_is_over(drive) ||
+                                              is_io_due(drive));
+}
+
+void hf__uv_loop_push(struct hf_client *client, bool turns)
+{
+    if (turns)
+        borrow(client->drive, NULL);
 }
 
 bool hf__uv_loop_begin_wait(struct hf_client *client)
@@ -362,10 +387,13 @@ void hf__uv_loop_wait(struct hf_client *client, _Atomic uint32_t *flag, bool tur
         return;
     }
     if (client->drive->thread_runs) {
-        hf__loop_handoff_wait(client->drive, flag, turns);
+        if (turns)
+            borrow(client->drive, flag);
+        hf__futex_group_wait(&client->drive->sleepers, flag);
+        hf__loop_owner_exit(&client->drive->wheel);
         return;
     }
-    hf__uv_loop_turn_until(client->drive, flag);
+    turn_until(client->drive, flag);
     /* mutant: what-call-opens-is-not-watched */
     if (client->drive_kind == HF_DRIVE_KIND_CALLER && client->loop.watches_more)
         hf__uv_loop_dispatch(client);

@@ -3,7 +3,7 @@
 #include "core/oneshot/oneshot.h"
 
 #include "base/clock.h"
-#include "core/api/client.h"
+#include "core/api/explain.h"
 #include "core/engine_tap.h"
 #include "core/loop/uv_loop.h"
 

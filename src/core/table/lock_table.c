@@ -4,10 +4,12 @@
 #include "core/table/lock_table.h"
 #include "base/futex.h"
 #include "base/testing.h"
+#include "core/api/explain.h"
 #include "core/claim/claim_compact.h"
 #include "core/claim/claim_fsm.h"
 #include "core/claim/pool.h"
 
+#include <assert.h>
 #include <string.h>
 
 struct hf_shard *hf__shard_of(struct hf_client *client, uint64_t name_hash)
@@ -112,6 +114,50 @@ uint64_t hf__lock_entry_calls(struct hf_client *client)
     return calls;
 }
 
+/* ---- entries without a claim ---- */
+
+static bool drop_kept(struct hf_client *client, struct hf_lock_entry *entry)
+{
+    /* mutant: forgotten-name-is-not-given-up */
+    return !entry->kept || client->sync->fast_drop(client->engine, &entry->kept);
+}
+
+/* False: the entry that stays there now cannot be forgotten at the moment. */
+static bool make_place(struct hf_client *client, struct hf_shard *shard)
+{
+    struct hf_lock_entry *there = shard->idle;
+    if (!there || there->claims)
+        return true;
+    if (!drop_kept(client, there))
+        return false;
+    hf__lock_entry_unlink(shard, there);
+    return true;
+}
+
+void hf__lock_entry_left(struct hf_client *client, struct hf_shard *shard,
+                         struct hf_lock_entry *entry)
+{
+    if (shard->idle == entry)
+        return;
+    if (entry->kept && make_place(client, shard))
+        shard->idle = entry;
+    else if (drop_kept(client, entry))
+        hf__lock_entry_unlink(shard, entry);
+    /* Else it stays in the table: the next claim on the name finds it there, or closing does. */
+}
+
+void hf__lock_table_drop_idle(struct hf_client *client)
+{
+    for (unsigned s = 0; s < HF_SHARDS && client->sync; s++) {
+        struct hf_shard *shard = &client->shards[s];
+        hf__shard_lock(shard);
+        for (uint32_t i = 0; i < shard->bucket_count; i++)
+            for (struct hf_lock_entry *entry = shard->buckets[i]; entry; entry = entry->next)
+                drop_kept(client, entry);
+        hf__shard_unlock(shard);
+    }
+}
+
 /* ---- the queue's turn ---- */
 
 static void give_turn(struct hf_claim *claim, bool heard)
@@ -146,6 +192,51 @@ void hf__lock_entry_judge_head(struct hf_claim *claim, int64_t now_ms)
     if (first && hf__claim_is_unanswered(HF_CONTAINER(first, struct hf_claim, entry_link), now_ms))
         atomic_store(&entry->silent, true);
     hf__shard_unlock(claim->shard);
+}
+
+/* ---- the end of a claim ---- */
+
+void hf__claim_free(struct hf_shard *shard, struct hf_claim *claim)
+{
+    struct hf_lock_entry *entry = claim->entry;
+    assert(hf__list_empty(&claim->grant->holds));
+    hf__lock_entry_leave_queue(claim);
+    if (claim->new_hold)
+        hf__pool_put_hold(shard, claim->new_hold);
+    hf__pool_put_grant(shard, claim->grant);
+    hf__compact_leaves(claim);
+    hf__pool_put_claim(shard, claim);
+    if (--entry->claims == 0)
+        hf__lock_entry_left(claim->client, shard, entry);
+    hf__compact_end(shard);
+}
+
+void hf__claim_unpin(struct hf_claim *claim)
+{
+    if (--claim->pins == 0 && claim->forgotten)
+        hf__claim_free(claim->shard, claim);
+}
+
+void hf__claim_forget(struct hf_claim *claim)
+{
+    struct hf_shard *shard = claim->shard;
+    hf__shard_lock(shard);
+    if (claim->unlock_waiter)
+        hf__claim_post(claim, HF_CMD_SETTLE);
+    if (claim->pins)
+        claim->forgotten = true;
+    else
+        hf__claim_free(shard, claim);
+    hf__shard_unlock(shard);
+}
+
+void hf__claim_command_done(struct hf_claim *claim, unsigned command)
+{
+    claim->commands &= (uint8_t)~command; /* mutant: claim-that-is-sent-to-loop */
+    if (claim->commands)
+        hf__loop_defer(&claim->client->loop, &claim->command);
+    else
+        hf__claim_unpin(claim);
 }
 
 /* ---- what is undone behind the caller's back ---- */

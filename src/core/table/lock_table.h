@@ -83,6 +83,23 @@ void hf__lock_entry_judge_head(struct hf_claim *claim, int64_t now_ms);
 /* With the shard locked. */
 void hf__lock_entry_leave_queue(struct hf_claim *claim);
 
+/* The claim is over: out of the entry, memory back to the pool. */
+void hf__claim_forget(struct hf_claim *claim);
+/* With the shard locked, for a claim that has no task out. */
+void hf__claim_free(struct hf_shard *shard, struct hf_claim *claim);
+/* With the shard locked: the end of hf__claim_pin. */
+void hf__claim_unpin(struct hf_claim *claim);
+/* On the loop, with the shard locked. The claim comes again if there is more to do; if not, it is
+ * unpinned. */
+void hf__claim_command_done(struct hf_claim *claim, unsigned command);
+
+/* The entry's last claim is gone. The entry goes too, or stays a while for what is kept in it. */
+void hf__lock_entry_left(struct hf_client *client, struct hf_shard *shard,
+                         struct hf_lock_entry *entry);
+
+/* Without the shards locked, once no claim is left: what engines keep goes back. */
+void hf__lock_table_drop_idle(struct hf_client *client);
+
 /* The strongest mode among the claim's holds, or HF_KEEP_NOTHING. With the shard locked. */
 int hf__lock_entry_needed(const struct hf_claim *claim);
 /* Is there nothing to lower to `needed`? What the store has refused is not asked for again until a
@@ -95,15 +112,5 @@ static inline bool hf__lock_entry_is_settled(const struct hf_claim *claim, int n
 /* Takes `hold` out of its claim and frees it, after its on_lost has returned. With the shard
  * locked, which it may unlock for a while. */
 void hf__lock_entry_drop_hold(struct hf_hold *hold);
-
-static inline void hf__shard_lock(struct hf_shard *shard)
-{
-    pthread_mutex_lock(&shard->mutex);
-}
-
-static inline void hf__shard_unlock(struct hf_shard *shard)
-{
-    pthread_mutex_unlock(&shard->mutex);
-}
 
 #endif
