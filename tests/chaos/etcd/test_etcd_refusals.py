@@ -137,8 +137,8 @@ def lock_that_could_not_be_released_ends_once_the_others_are(directory):
     side, root = stage.side("the user", lease_ms=2000), as_root(stage)
     side.want("ok", "a", "lock", "mutex", "one", 0, 0)
     side.want("ok", "a", "lock", "mutex", "two", 0, 0)
-    take_rights_away(stage)
     give_rights_to(stage, etcd_server.PREFIX + "two/")
+    take_rights_away(stage)
     said = side.ask("a", "unlock", "mutex", "one")
     assert said.startswith("failed: HF_DENIED: "), said
     side.want("1", "a", "holds", "mutex", "two")
@@ -167,9 +167,10 @@ def waiter_without_rights_leaves_no_key_beyond_locks_of_its_session(directory):
         root.want("ok", "a", "lock", "mutex", name, 0, 0)
         side.tell(f"b{number}", "lock", "mutex", name, FOR_EVER, 0)
         wait_for_keys(stage, name, 2)
-    take_rights_away(stage)
+    # In this order: a waiter that asks in between would be refused.
     for name in ("long", "two", "three"):
         give_rights_to(stage, f"{etcd_server.PREFIX}{name}/")
+    take_rights_away(stage)
     said = side.answer("b0")
     assert said.startswith("failed: HF_DENIED: "), said
     side.want("ok", "a", "lock", "mutex", "two", FOR_EVER, 0)  # held from now on
