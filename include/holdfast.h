@@ -227,8 +227,8 @@ typedef struct hf_client_options {
  * HF_CLIENT_OPTIONS(.driver = HF_DRIVE_CALLER) is the same as one expression, in C only. A call may
  * be given its address; like every compound literal it lives until the block ends. */
 #ifdef __cplusplus
-#define HF_CLIENT_OPTIONS_INIT hf_client_options_init()
-static inline hf_client_options hf_client_options_init(void)
+#define HF_CLIENT_OPTIONS_INIT hf_client_options_defaults()
+static inline hf_client_options hf_client_options_defaults(void)
 {
     hf_client_options options = {};
     options.size = sizeof(options);
@@ -242,6 +242,10 @@ static inline hf_client_options hf_client_options_init(void)
 #define HF_CLIENT_OPTIONS(...)                                                                     \
     ((hf_client_options){ .size = sizeof(hf_client_options), __VA_ARGS__ })
 #endif
+
+/* The same for languages without these macros. `size` is that of the structure which the caller
+ * knows: a later library writes no more than that. */
+HF_API void hf_client_options_init(hf_client_options *options, size_t size);
 
 /* Opens the store that `url` names, such as "local:" or "local:///run/myapp?ns=jobs". NULL means
  * $HOLDFAST_URL, or "local:" if that is not set. `options` may be NULL. holdfast-url(7) lists
@@ -370,8 +374,8 @@ typedef struct hf_lock_options {
 
 /* As HF_CLIENT_OPTIONS_INIT and HF_CLIENT_OPTIONS. */
 #ifdef __cplusplus
-#define HF_LOCK_OPTIONS_INIT hf_lock_options_init()
-static inline hf_lock_options hf_lock_options_init(void)
+#define HF_LOCK_OPTIONS_INIT hf_lock_options_defaults()
+static inline hf_lock_options hf_lock_options_defaults(void)
 {
     hf_lock_options options = {};
     options.size = sizeof(options);
@@ -384,6 +388,9 @@ static inline hf_lock_options hf_lock_options_init(void)
     }
 #define HF_LOCK_OPTIONS(...) ((hf_lock_options){ .size = sizeof(hf_lock_options), __VA_ARGS__ })
 #endif
+
+/* As hf_client_options_init. */
+HF_API void hf_lock_options_init(hf_lock_options *options, size_t size);
 
 /* Acquires `name`, and waits for it for up to `wait_ms` (HF_FOREVER: no limit, 0: one attempt).
  * Blocks. `options` may be NULL: a mutex for the calling thread, without a lease of its own.

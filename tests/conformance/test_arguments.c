@@ -161,6 +161,24 @@ TEST(options_of_an_older_header_are_accepted)
     hf_close(client);
 }
 
+/* For languages without macros; what a caller of an older header has behind its options is kept. */
+TEST(options_of_the_functions_are_those_of_the_macros)
+{
+    const hf_client_options client_defaults = HF_CLIENT_OPTIONS_INIT;
+    const hf_lock_options lock_defaults = HF_LOCK_OPTIONS_INIT;
+    hf_client_options client_options;
+    hf_lock_options lock_options;
+
+    memset(&client_options, 0xff, sizeof client_options);
+    hf_client_options_init(&client_options, sizeof client_options);
+    CHECK(memcmp(&client_options, &client_defaults, sizeof client_options) == 0);
+    hf_lock_options_init(&lock_options, sizeof lock_options);
+    CHECK(memcmp(&lock_options, &lock_defaults, sizeof lock_options) == 0);
+    lock_options.no_reentry = true;
+    hf_lock_options_init(&lock_options, offsetof(hf_lock_options, no_reentry));
+    CHECK(lock_options.no_reentry);
+}
+
 TEST(options_of_a_newer_header_are_refused)
 {
     hf_client_options client_options = { .size = sizeof(client_options) + 8 };

@@ -118,6 +118,18 @@ static int check_mode(const struct hf_client *client, hf_mode mode)
     return HF_OK;
 }
 
+void hf_client_options_init(hf_client_options *options, size_t size)
+{
+    memset(options, 0, size);
+    options->size = size;
+}
+
+void hf_lock_options_init(hf_lock_options *options, size_t size)
+{
+    memset(options, 0, size);
+    options->size = size;
+}
+
 /* The caller's options may be of an older header, and so shorter. */
 static int copy_options(hf_lock_options *known, const hf_lock_options *options)
 {
