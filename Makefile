@@ -15,7 +15,7 @@ $(shell rm -rf $(BUILD))
 endif
 endif
 
-.PHONY: all build deps demo check check-all bench bench-etcd bench-memcached bench-redis bench-sql bench-zookeeper mutants soak install format clean
+.PHONY: all build deps demo check check-all bench bench-etcd bench-memcached bench-redis bench-sql bench-zookeeper mutants soak install deb format clean
 
 all: build
 
@@ -113,6 +113,15 @@ install: build
 	meson configure $(BUILD) -Dprefix='$(PREFIX)'
 	meson install -C $(BUILD)
 	if [ -z "$(DESTDIR)" ] && [ "$$(id -u)" = 0 ]; then ldconfig; fi
+
+# Packages for Debian in build/deb, built from a copy of this tree. DEB_BUILD_OPTIONS=nocheck leaves out
+# the tests.
+deb:
+	tools/install-dependencies deb
+	rm -rf build/deb
+	mkdir -p build/deb/source
+	tar -c --exclude=./build --exclude=./.git . | tar -x -C build/deb/source
+	cd build/deb/source && dpkg-buildpackage -us -uc -b
 
 format:
 	find include src examples tests \( -name '*.[ch]' -o -name '*.[ch]pp' \) -print0 | \

@@ -4,6 +4,7 @@
 use: all of it, and nothing else. It needs few libraries, and takes little of the room that
 late-loaded libraries share."""
 
+import os
 import re
 import shutil
 import subprocess
@@ -93,6 +94,17 @@ def all_exported_are_declared():
     return [f"{name} is exported and not declared" for name in sorted(exported() - declared())]
 
 
+def packages_list_what_is_exported():
+    """Since when each function has been there, for dependencies between packages of Debian."""
+    root = os.path.dirname(os.path.dirname(HEADER))
+    with open(os.path.join(root, "debian/libholdfast0.symbols"), encoding="utf-8") as file:
+        listed = set(re.findall(rf"^ (hf_\w+)@{PUBLIC} ", file.read(), re.MULTILINE))
+    return ([f"add to debian/libholdfast0.symbols: {name}@{PUBLIC} and the version to come"
+             for name in sorted(declared() - listed)] +
+            [f"debian/libholdfast0.symbols has {name}, and {HEADER} has not"
+             for name in sorted(listed - declared())])
+
+
 def thread_variables_are_few():
     """The loader takes all of a library's thread variables out of one room if any is near."""
     if not shutil.which("readelf"):
@@ -111,6 +123,7 @@ tap.run([
     ("exports_begin_with_hf_", names),
     ("what_is_declared_is_exported", all_declared_are_exported),
     ("what_is_exported_is_declared", all_exported_are_declared),
+    ("packages_list_what_is_exported", packages_list_what_is_exported),
     ("modules_use_what_is_exported_to_them", modules_use_what_is_exported_to_them),
     ("modules_export_one_symbol", modules_export_one_symbol),
     ("library_needs_libuv_and_libc_alone", libraries_are_few),
