@@ -19,7 +19,7 @@ import time
 import traceback
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / 'lib'))
-from nothing_left import scratch_place  # noqa: E402
+from nothing_left import scratch_place, stop_child  # noqa: E402
 
 COMMAND = os.environ.get('HOLDFAST_COMMAND', 'holdfast')
 # How many times slower than usual all is, under a sanitizer say.
@@ -141,7 +141,10 @@ class Process:
         return self.popen.stdout.readline().decode(errors='surrogateescape').rstrip('\n')
 
     def signal(self, number):
-        os.kill(self.pid, number)
+        if number == signal.SIGSTOP:
+            stop_child(self.pid)
+        else:
+            os.kill(self.pid, number)
 
     def end(self):
         """Waits for the end."""

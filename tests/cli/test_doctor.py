@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 
-from clitest import COMMAND, PATIENCE, Skip, contains, equal, main, state_of, test, wait_until
+from clitest import COMMAND, PATIENCE, Skip, contains, equal, main, test, wait_until
 
 
 def state_file(box):
@@ -158,8 +158,7 @@ def doctor_an_ignored_finding_is_no_finding(box):
 @test
 def a_stopped_holder_is_found(box):
     holder = box.hold('x')
-    os.kill(holder.pid, signal.SIGSTOP)
-    wait_until(lambda: state_of(holder.pid) == 'T', 'it is stopped')
+    holder.signal(signal.SIGSTOP)
     result = box.expect(1, 'doctor')
     contains(result.out, f'pid {holder.pid} holds')
     told = json.loads(box.expect(1, 'doctor', '--json').out)
@@ -171,8 +170,7 @@ def a_stopped_holder_is_found(box):
 @test
 def a_name_is_looked_at_alone(box):
     holders = [box.hold(name) for name in ('x', 'y')]
-    os.kill(holders[0].pid, signal.SIGSTOP)
-    wait_until(lambda: state_of(holders[0].pid) == 'T', 'it is stopped')
+    holders[0].signal(signal.SIGSTOP)
     contains(box.expect(1, 'doctor', 'x').out, f'pid {holders[0].pid} holds')
     told = json.loads(box.expect(0, 'doctor', '--json', 'y').out)
     equal([each['value'] for each in told if each['fact'] == 'in use'],

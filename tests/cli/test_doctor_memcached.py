@@ -9,6 +9,7 @@ import subprocess
 
 from clitest import Skip, contains, equal, main, test, wait_until
 
+from nothing_left import stop_child
 from servers import Memcached, start_memcached
 from sides import die_with_parent
 
@@ -158,7 +159,7 @@ def proxy_that_knows_no_stats_is_told_from_a_dead_server(box):
     result = box.run('-e', url, 'run', '--wait', '2', '-l', 'x', '--', 'true')
     equal(result.code, 69, 'the exit code')
     contains(result.err, 'as a proxy does')
-    server.process.send_signal(signal.SIGSTOP)
+    stop_child(server.process.pid)
     findings = see(box, server, code=69)[1]
     server.process.send_signal(signal.SIGCONT)
     equal(findings, ['server-silent'])

@@ -12,7 +12,7 @@ import time
 import urllib.request
 
 from certificate import make_certificate
-from nothing_left import die_with_parent
+from nothing_left import die_with_parent, stop_child
 
 PATIENCE = 60
 MEMBERS = 3
@@ -112,7 +112,7 @@ class Member:
         self.process.wait()
 
     def stop(self):
-        self.process.send_signal(signal.SIGSTOP)
+        stop_child(self.process.pid)
 
     def go_on(self):
         self.process.send_signal(signal.SIGCONT)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What lets a test or a tool end without a trace: processes that end with it, a place for files."""
+"""What lets a test or a tool end without a trace: processes that end with it, a place for files. And
+children that stand still."""
 import ctypes
 import os
 import signal
@@ -17,6 +18,14 @@ def die_with_parent():
     # A parent that died before that is not announced any more.
     if os.getppid() != PARENT:
         os._exit(1)
+
+
+def stop_child(pid):
+    """Stops our child. On a busy machine its threads run on for a while after the signal: returns
+    when none of them does."""
+    os.kill(pid, signal.SIGSTOP)
+    told = os.waitid(os.P_PID, pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+    assert told.si_code == os.CLD_STOPPED, f"{pid} has ended instead of stopping"
 
 
 def scratch_place():

@@ -10,6 +10,7 @@ import sys
 
 from stage import (FOR_EVER, History, Stage, equal, holder_and_waiter, main, relayed,
                    wait_until)
+from nothing_left import stop_child
 
 # No session of that length ends by itself while a test waits.
 LONG_LEASE_MS = 600000
@@ -125,7 +126,7 @@ def stopped_waiter_at_the_head_costs_its_lease(directory):
     last = stage.side("the last in the queue")
     last.tell("b", "lock", "mutex", "one", FOR_EVER, 0)
     stage.wait_for_keys("one", 3)
-    stopped.process.send_signal(signal.SIGSTOP)
+    stop_child(stopped.process.pid)
     holder.want("ok", "a", "unlock", "mutex", "one")
     equal(last.answer("b"), "ok", "what the last one hears")
     stopped.process.send_signal(signal.SIGCONT)

@@ -18,6 +18,7 @@ import zlib
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent), str(HERE.parent.parent / "lib")]
 
+from nothing_left import stop_child  # noqa: E402
 from sides import Skip, equal, run, scratch, skip_all, wait_until  # noqa: E402
 from sql_servers import (DATABASE, MARIADB_SOCKET, PASSWORD, USER, Server,  # noqa: E402
                          missing, program)
@@ -206,7 +207,7 @@ def session_killed_while_waiting_waits_again(box):
 def holder_stopped_past_the_limit_has_lost_it(box):
     """The lease of the command is 30 seconds, so this takes a little longer."""
     holder = box.hold("stopped")
-    holder.send_signal(signal.SIGSTOP)
+    stop_child(holder.pid)
     started = time.monotonic()
     waiter = box.begin("stopped")
     until = started + 31 + SOON_S
