@@ -10,7 +10,8 @@
 #include <string.h>
 
 static struct hf_loop loop;
-static struct heard *hearing;
+static struct hf_grpc_call calls[2];
+static struct heard of_call[2], whole, *hearing;
 static struct etcd_arena arena;
 
 static int64_t read_clock(void *arg)
@@ -53,13 +54,25 @@ static void look_at_message(const uint8_t *bytes, size_t length)
 
 static void message(struct hf_grpc_call *call, const uint8_t *bytes, size_t length)
 {
-    (void)call;
+    hearing = &of_call[call - calls];
     hearing->count++;
     look_at_message(bytes, length);
 }
 
+static void count_messages(unsigned call)
+{
+    hearing = &whole;
+    hearing->count += of_call[call].count;
+    add(of_call[call].sum);
+}
+
+/* What is told of a call that breaks off is not the peer's word, and how far it comes depends on the
+ * pieces: a body beyond its content-length is judged by the piece. */
 static void ended(struct hf_grpc_call *call)
 {
+    if (!call->answered)
+        return;
+    count_messages((unsigned)(call - calls));
     hearing->count++;
     add((uint64_t)call->status);
     add(strlen(call->text));
@@ -78,11 +91,11 @@ static struct heard hear(const char *bytes, size_t length, size_t piece)
 {
     static const struct hf_grpc_events events = { message, ended };
     static const char settings[] = "\0\0\0\4\0\0\0\0";
-    struct heard heard = { 0 };
     struct hf_grpc grpc = { .loop = &loop, .has_bytes = note, .draining = note };
-    struct hf_grpc_call calls[2] = { { .events = &events },
-                                     { .events = &events, .streaming = true } };
-    hearing = &heard;
+    calls[0] = (struct hf_grpc_call){ .events = &events };
+    calls[1] = (struct hf_grpc_call){ .events = &events, .streaming = true };
+    whole = of_call[0] = of_call[1] = (struct heard){ 0 };
+    hearing = &whole;
     hf__loop_init(&loop, read_clock, wake, NULL);
     hf__etcd_arena_init(&arena);
     look_at_message((const uint8_t *)bytes, length);
@@ -96,12 +109,14 @@ static struct heard hear(const char *bytes, size_t length, size_t piece)
     for (size_t at = 0; at < length && good; at += piece)
         good = hf__grpc_feed(&grpc, bytes + at, length - at < piece ? length - at : piece);
     /* Not in between: a stream that has failed ends when that has been sent. */
-    heard.broken = !good || !take_all(&grpc);
+    whole.broken = !good || !take_all(&grpc);
     for (unsigned i = 0; i < 2; i++) {
+        if (calls[i].channel && !whole.broken)
+            count_messages(i);
         hf__grpc_call_drop(&calls[i]);
         hf__grpc_call_free(&calls[i]);
     }
     hf__grpc_close(&grpc);
     hf__etcd_arena_free(&arena);
-    return heard;
+    return whole;
 }
