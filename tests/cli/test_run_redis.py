@@ -298,7 +298,7 @@ def break_works_where_the_engine_does_not_show_who_holds(box):
     contains(box.expect(64, '-e', url, 'break', 'z').err, 'say -y')
     told = box.expect(75, '-e', url, 'try', 'z', 'true').err
     equal(told, "holdfast: 'z' was busy\n")
-    contains(box.expect(75, '-e', url, 'run', '-w', '10ms', 'z', 'true').err, ' in time')
+    contains(box.expect(75, '-e', url, 'run', '-w', '1s', 'z', 'true').err, ' in time')
     contains(box.expect(0, '-e', url, 'break', '-y', 'z').err, 'taken away from 1 holder')
     equal(holder.end().code, 121)
 
