@@ -57,9 +57,10 @@ def program_of_go_locks(directory):
 
 def program_of_rust_locks(directory):
     need("rustc")
-    (directory / "main.rs").write_text(program("rust", "use std::ffi::{c_char, c_int, c_void, CStr};"))
-    build(["rustc", "--edition=2021", "-Dwarnings", "-Adead_code", "-L", str(LIBRARY.parent), "-o", "program",
-           "main.rs"], directory)
+    (directory / "main.rs").write_text(
+        program("rust", "use std::ffi::{c_char, c_int, c_void, CStr};"))
+    build(["rustc", "--edition=2021", "-Dwarnings", "-Adead_code", "-L", str(LIBRARY.parent),
+           "-o", "program", "main.rs"], directory)
     locks(directory, str(directory / "program"))
 
 

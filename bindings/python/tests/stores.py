@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the tests of the package run on: the embedded engine, and a Redis server of their own."""
+"""What the tests of the package run on: the embedded engine, and a Redis server of their own.
+
+$HOLDFAST_TEST_URL names another store, in the place of both.
+"""
 
 import os
 import pathlib
@@ -15,6 +18,7 @@ from nothing_left import scratch_place  # noqa: E402
 from sides import PATIENCE, Server  # noqa: E402
 
 HERE = pathlib.Path(__file__).resolve().parent
+URL = os.environ.get("HOLDFAST_TEST_URL")
 
 
 class OnStore(unittest.TestCase):
@@ -25,7 +29,7 @@ class OnStore(unittest.TestCase):
     def setUpClass(cls):
         cls.directory = tempfile.mkdtemp(prefix="holdfast-python-", dir=scratch_place())
         cls.addClassCleanup(shutil.rmtree, cls.directory, ignore_errors=True)
-        cls.url = cls.start()
+        cls.url = URL or cls.start()
 
     @classmethod
     def start(cls):
@@ -57,6 +61,12 @@ class OnRedis(OnStore):
     lease = 1
 
     @classmethod
+    def setUpClass(cls):
+        if URL:
+            raise unittest.SkipTest("$HOLDFAST_TEST_URL names another store")
+        super().setUpClass()
+
+    @classmethod
     def start(cls):
         if not shutil.which("redis-server"):
             raise unittest.SkipTest("redis-server is not installed")
@@ -70,4 +80,4 @@ class OnRedis(OnStore):
         return cls.server.url
 
 
-__all__ = ["HERE", "PATIENCE", "OnRedis", "OnStore", "Server"]
+__all__ = ["HERE", "ROOT", "URL", "PATIENCE", "OnRedis", "OnStore", "Server"]

@@ -2,12 +2,26 @@
 """Locks of asyncio's tasks: exclusion, cancellation, loss, close."""
 
 import asyncio
+import signal
 import unittest
 
 import holdfast
-from stores import PATIENCE, OnRedis, OnStore
+from stores import PATIENCE, ROOT, OnRedis, OnStore
 
 RACES = 100
+WAITS = """if True:
+    import asyncio, holdfast, sys
+    async def main():
+        lock = holdfast.Client(sys.argv[1]).alock("name")
+        task = asyncio.create_task(lock.acquire())
+        await asyncio.sleep(0)
+        print("waits", flush=True)
+        await task
+    try:
+        asyncio.run(main())
+    except KeyboardInterrupt:
+        print("interrupted", flush=True)
+"""
 
 
 class Tasks(OnStore):
@@ -114,6 +128,15 @@ class Tasks(OnStore):
             await task
         self.run_async(main())
 
+    def test_interrupt_ends_the_wait_of_a_task(self):
+        with self.client.lock("name"):
+            child = self.child(WAITS)
+            self.assertEqual(child.stdout.readline(), "waits\n")
+            child.send_signal(signal.SIGINT)
+            self.assertEqual(child.communicate(timeout=PATIENCE)[0], "interrupted\n")
+        self.assertIsNotNone(hold := self.client.try_lock("name"))
+        hold.release()
+
     def test_loop_that_is_closed_with_a_waiter_leaves_nothing(self):
         async def main():
             asyncio.get_running_loop().create_task(self.client.alock("name").acquire())
@@ -126,6 +149,43 @@ class Tasks(OnStore):
 
 class TasksOnRedis(OnRedis, Tasks):
     pass
+
+
+class Readme(OnRedis):
+    def test_program_of_the_readme_locks_for_threads_and_tasks(self):
+        text = (ROOT / "README.md").read_text(encoding="utf-8")
+        program = text.split("```python\nimport holdfast\n")[1].split("```")[0]
+        self.assertIn("redis://127.0.0.1:6379", program)
+        names = {"holdfast": holdfast}
+        exec(program.replace("redis://127.0.0.1:6379", self.server.url), names)
+        self.addCleanup(names["client"].close)
+        tokens = []
+
+        def write_order(number, token):
+            self.assertIsNone(self.client.try_lock(f"orders/{number}"))
+            tokens.append(token)
+
+        async def send_order(number, token):
+            await asyncio.to_thread(write_order, number, token)
+        names.update(write_order=write_order, send_order=send_order)
+        names["change_order"](42)
+        asyncio.run(asyncio.wait_for(names["handle"](42), PATIENCE))
+        self.assertLess(tokens[0], tokens[1])
+        self.assertIsNotNone(self.client.try_lock("orders/42"))
+
+
+class Stopped(OnRedis):
+    def test_server_that_is_gone_ends_locks_and_waits(self):
+        async def main():
+            with self.assertRaises(holdfast.Lost):
+                async with self.client.alock("name") as hold:
+                    self.server.stop()
+                    with self.assertRaises(holdfast.Unreachable):
+                        async with self.client.alock("other", wait=2):
+                            pass
+                    await asyncio.wait_for(hold.lost.wait(), PATIENCE)
+                    self.assertFalse(hold.held)
+        asyncio.run(asyncio.wait_for(main(), 2 * PATIENCE))
 
 
 if __name__ == "__main__":

@@ -307,5 +307,15 @@ class Stopped(OnRedis):
         self.assertIsInstance(caught.exception, ConnectionError)
 
 
+class StoppedWhileHeld(OnRedis):
+    def test_holder_learns_that_its_lease_has_ended(self):
+        with self.assertRaises(holdfast.Lost):
+            with self.client.lock("name") as hold:
+                self.assertTrue(hold.held)
+                self.server.stop()
+                self.assertTrue(hold.lost.wait(PATIENCE))
+                self.assertFalse(hold.held)
+
+
 if __name__ == "__main__":
     unittest.main()
