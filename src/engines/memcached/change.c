@@ -6,6 +6,22 @@
 #include <stdio.h>
 #include <string.h>
 
+struct mc_request *hf__mc_oneshot_request(struct memcached *mc, struct hf_oneshot *oneshot)
+{
+    struct mc_request *request = hf__mc_request_new(mc);
+    oneshot->code = HF_ENOMEM;
+    if (!request)
+        return NULL;
+    request->oneshot = oneshot;
+    if (hf__mc_write_key(request->key, mc->settings.format, oneshot->name, oneshot->name_length))
+        return request;
+    hf__explain(&oneshot->error, HF_EINVAL, 0, "\"%.200s\": no key of this format can carry it",
+                oneshot->name);
+    oneshot->code = HF_EINVAL;
+    hf__mc_request_free(mc, request);
+    return NULL;
+}
+
 void hf__mc_oneshot_ends(struct mc_server *server, struct mc_request *request, int code)
 {
     struct hf_oneshot *oneshot = request->oneshot;
@@ -30,9 +46,7 @@ static void changes_all_the_time(struct mc_server *server, struct mc_request *re
 
 static void send_look(struct mc_server *server, struct mc_request *request)
 {
-    char key[MC_KEY_MAX + 1];
-    hf__mc_key_of(server->mc, key, request->oneshot->name, request->oneshot->name_length);
-    hf__mc_write(server, "mg %s v c t\r\n", key);
+    hf__mc_write(server, "mg %s v c t\r\n", request->key);
 }
 
 /* ---- break ---- */
@@ -41,14 +55,12 @@ static void break_looked(struct mc_server *server, struct mc_request *request, b
 
 static void send_deletion(struct mc_server *server, struct mc_request *request)
 {
-    char key[MC_KEY_MAX + 1];
     if (!hf__mc_cas_is_known(server, request)) {
         request->answered = break_looked;
         send_look(server, request);
         return;
     }
-    hf__mc_key_of(server->mc, key, request->oneshot->name, request->oneshot->name_length);
-    hf__mc_write(server, "md %s C%" PRIu64 "\r\n", key, request->cas);
+    hf__mc_write(server, "md %s C%" PRIu64 "\r\n", request->key, request->cas);
 }
 
 static void break_deleted(struct mc_server *server, struct mc_request *request, bool heard)
@@ -101,59 +113,33 @@ static int64_t wanted_ms(const struct mc_server *server, const struct hf_oneshot
 
 static void send_renewal(struct mc_server *server, struct mc_request *request)
 {
-    const struct hf_op *op = request->oneshot->op;
-    struct mc_item item;
-    hf__mc_item_of(server->mc, &item, op);
-    if (hf__mc_cas_is_known(server, request))
-        hf__mc_write_renewal(server, &item, op, request->cas,
-                             hf__mc_ttl(wanted_ms(server, request->oneshot)),
-                             request->line != NULL);
-    else
-        hf__mc_write_look(server, &item);
-}
-
-/* `line` is used as the mark that the server had no memory for a new value. */
-static void by_touch(struct mc_server *server, struct mc_request *request,
-                     const struct mc_reply *reply)
-{
-    (void)server, (void)request, (void)reply;
+    request->ttl = hf__mc_ttl(wanted_ms(server, request->oneshot));
+    hf__mc_send_renewal(server, request);
 }
 
 static void renewal_answered(struct mc_server *server, struct mc_request *request, bool heard)
 {
-    const struct mc_reply *clock = &request->replies[0], *done = &request->replies[1],
-                          *now = &request->replies[2];
+    const struct mc_reply *done = &request->replies[1], *now = &request->replies[2];
     struct hf_op *op = request->oneshot->op;
-    struct mc_item item;
     if (!heard) {
         if (request->item.sent)
             hf__mc_op_set_cas(server, op, 0);
         unanswered(server, request);
         return;
     }
-    bool right = hf__mc_clock_was_right(server, request, clock);
+    bool right = hf__mc_clock_was_right(server, request);
     bool stored = done->kind == MC_STORED || done->kind == MC_DONE;
-    hf__mc_item_of(server->mc, &item, op);
-    if (!hf__mc_is_ours(server->mc, now, &item)) {
+    if (!hf__mc_is_ours(server->mc, op, now)) {
         hf__mc_oneshot_ends(server, request, HF_LOST);
         return;
     }
     hf__mc_op_set_cas(server, op, now->cas);
-    if (stored && right) {
+    if (stored && right)
         hf__mc_oneshot_ends(server, request, HF_OK);
-    } else if (!hf__mc_has_id(server, now, &request->oneshot->error)) {
+    else if (!hf__mc_has_id(server, now, &request->oneshot->error))
         hf__mc_oneshot_ends(server, request, HF_ENOTSUP);
-    } else if (++request->repeats > MC_REPEATS_MAX) {
+    else if (!hf__mc_renew_again(server, request, right))
         changes_all_the_time(server, request);
-    } else {
-        hf__mc_note_cas(server, request, now->cas);
-        if (done->kind == MC_REFUSED)
-            request->line = by_touch;
-        if (right)
-            hf__mc_ask(server, request);
-        else
-            hf__mc_ask_by_right_clock(server, request);
-    }
 }
 
 /* ---- leaving it to its lease ---- */
@@ -162,44 +148,31 @@ static void renewal_answered(struct mc_server *server, struct mc_request *reques
 void hf__mc_detach(struct hf_engine *engine, struct hf_oneshot *change)
 {
     const struct memcached *mc = (const struct memcached *)engine;
-    struct mc_item item;
-    hf__mc_item_of(mc, &item, change->op);
-    memcpy(change->key_out, item.owner, sizeof change->key_out);
+    hf__mc_write_owner(mc, change->op, change->key_out);
     change->code = HF_OK;
     hf__oneshot_done(engine, change);
 }
 
 /* ---- asking ---- */
 
-static int check_change(const struct memcached *mc, struct hf_oneshot *change)
-{
-    char key[MC_KEY_MAX + 1];
-    if (!hf__mc_key_of(mc, key, change->name, change->name_length)) {
-        hf__explain(&change->error, HF_EINVAL, 0, "\"%.200s\": no key of this format can carry it",
-                    change->name);
-        return HF_EINVAL;
-    }
-    if (change->verb == HF_ONESHOT_RENEW && !hf__mc_lease_fits(change->lease_ms)) {
-        hf__explain(&change->error, HF_EINVAL, 0, "\"%.200s\": " MC_LEASE_RULE, change->name);
-        return HF_EINVAL;
-    }
-    return HF_OK;
-}
-
 static void change_item(struct memcached *mc, struct hf_oneshot *change)
 {
-    int code = check_change(mc, change);
-    struct mc_request *request = code == HF_OK ? hf__mc_request_new(mc) : NULL;
-    if (!request) {
-        change->code = code == HF_OK ? HF_ENOMEM : code;
+    bool renews = change->verb == HF_ONESHOT_RENEW;
+    if (renews && !hf__mc_lease_fits(change->lease_ms)) {
+        hf__explain(&change->error, HF_EINVAL, 0, "\"%.200s\": " MC_LEASE_RULE, change->name);
+        change->code = HF_EINVAL;
         hf__oneshot_done(&mc->base, change);
         return;
     }
-    request->oneshot = change;
+    struct mc_request *request = hf__mc_oneshot_request(mc, change);
+    if (!request) {
+        hf__oneshot_done(&mc->base, change);
+        return;
+    }
     if (change->op)
         hf__mc_use_cas_of(request, change->op);
-    request->send = change->verb == HF_ONESHOT_RENEW ? send_renewal : send_look;
-    request->answered = change->verb == HF_ONESHOT_RENEW ? renewal_answered : break_looked;
+    request->send = renews ? send_renewal : send_look;
+    request->answered = renews ? renewal_answered : break_looked;
     hf__mc_ask(hf__mc_server_of(mc, change->name, change->name_length), request);
 }
 

@@ -3,7 +3,9 @@
  * others would never meet the lock free. So a waiter leaves a mark beside the lock, and a client
  * that finds it at its release waits for one pause of a waiter before it asks again. A client that
  * holds the lock itself leaves no mark for its own waiters: its release wakes them. */
+#include "base/clock.h"
 #include "base/rand.h"
+#include "engines/common/poll.h"
 #include "memcached.h"
 
 #include <inttypes.h>
@@ -11,6 +13,20 @@
 
 /* A mark that no release has found. */
 #define MARK_TTL 2
+/* No message tells of a release: the pause between two attempts begins with this, doubles, and is
+ * doubled once more for a wait of many attempts. It is shorter than MC_COURTESY_MS mostly. */
+#define POLL_FIRST_MS 1
+#define POLL_MOST_MS 4
+#define POLL_MANY 100u
+
+int64_t hf__mc_poll_at_ms(const struct memcached *mc, struct hf_op *op, bool soon)
+{
+    uintptr_t refusals = (uintptr_t)op->engine.pointer;
+    int64_t most_ms = refusals > POLL_MANY ? 2 * POLL_MOST_MS : POLL_MOST_MS;
+    int64_t pause_ms = soon ? 1 : hf__poll_growing_ms(refusals, POLL_FIRST_MS, most_ms);
+    op->engine.pointer = (void *)(refusals + 1);
+    return hf__clock_add(hf__mc_now(mc), pause_ms);
+}
 
 static uint64_t mark_of(const char *key)
 {

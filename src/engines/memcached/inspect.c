@@ -62,20 +62,7 @@ static void looked(struct mc_server *server, struct mc_request *request, bool he
 /* "u": a look is no use of the item. */
 static void send_look(struct mc_server *server, struct mc_request *request)
 {
-    char key[MC_KEY_MAX + 1];
-    hf__mc_key_of(server->mc, key, request->oneshot->name, request->oneshot->name_length);
-    hf__mc_write(server, "mg %s v c t u\r\n", key);
-}
-
-static int check_name(const struct memcached *mc, struct hf_oneshot *oneshot)
-{
-    char key[MC_KEY_MAX + 1];
-    if (!hf__mc_key_of(mc, key, oneshot->name, oneshot->name_length)) {
-        hf__explain(&oneshot->error, HF_EINVAL, 0, "\"%.200s\": no key of this format can carry it",
-                    oneshot->name);
-        return HF_EINVAL;
-    }
-    return HF_OK;
+    hf__mc_write(server, "mg %s v c t u\r\n", request->key);
 }
 
 void hf__mc_inspect(struct memcached *mc, struct hf_oneshot *oneshot)
@@ -84,14 +71,11 @@ void hf__mc_inspect(struct memcached *mc, struct hf_oneshot *oneshot)
         hf__mc_list(mc, oneshot);
         return;
     }
-    int code = check_name(mc, oneshot);
-    struct mc_request *request = code == HF_OK ? hf__mc_request_new(mc) : NULL;
+    struct mc_request *request = hf__mc_oneshot_request(mc, oneshot);
     if (!request) {
-        oneshot->code = code == HF_OK ? HF_ENOMEM : code;
         hf__oneshot_done(&mc->base, oneshot);
         return;
     }
-    request->oneshot = oneshot;
     request->send = send_look;
     request->answered = looked;
     hf__mc_ask(hf__mc_server_of(mc, oneshot->name, oneshot->name_length), request);

@@ -35,6 +35,10 @@ struct mc_settings {
 
 struct memcached;
 struct mc_server;
+struct mc_request;
+
+typedef void mc_send(struct mc_server *server, struct mc_request *request);
+typedef void mc_answered(struct mc_server *server, struct mc_request *request, bool heard);
 
 /* One packet of commands, and their replies. */
 struct mc_request {
@@ -43,19 +47,21 @@ struct mc_request {
     struct hf_op *op;
     struct hf_oneshot *oneshot;
     /* Writes the commands. */
-    void (*send)(struct mc_server *server, struct mc_request *request);
+    mc_send *send;
     /* All replies are there; or `heard` is false: there will be none. Frees the request, or asks
      * again. */
-    void (*answered)(struct mc_server *server, struct mc_request *request, bool heard);
+    mc_answered *answered;
     /* Optional, for `stats` and `metadump`: each line, before MC_END, which counts as the reply. */
     void (*line)(struct mc_server *server, struct mc_request *request,
                  const struct mc_reply *reply);
     uint64_t cas;   /* of the item that the packet is about */
     uint64_t epoch; /* the connection that it comes from */
-    int64_t ttl;    /* the item's, where the packet keeps it */
+    int64_t ttl;    /* in seconds: what the item gets */
     uint64_t token; /* of an item that was found; 0: none was */
     unsigned repeats;
+    bool by_touch;       /* a renewal: the server had no memory for the value */
     enum hf_asked asked; /* about an op */
+    char key[MC_KEY_MAX + 1];
     unsigned expected, got;
     unsigned kinds[MC_REPLIES_MAX]; /* that each of the replies can have: see hf__mc_expect */
     struct mc_reply replies[MC_REPLIES_MAX];
@@ -144,6 +150,21 @@ static inline uint64_t hf__mc_op_cas(const struct hf_op *op)
     return op->engine.word[1] >> MC_CAS_SHIFT;
 }
 
+/* The owner key of the op's claim. */
+static inline void hf__mc_write_owner(const struct memcached *mc, const struct hf_op *op,
+                                      char owner[HF_OWNER_KEY_SIZE])
+{
+    mc->settings.format->write_owner(owner, mc->base.host->id, hf__mc_op_claim(op));
+}
+
+_Static_assert(MC_LEASE_MIN_MS == 1000 && MC_LEASE_MAX_MS == 2591997000, "MC_LEASE_RULE");
+
+/* False: no item can be kept for it. MC_LEASE_RULE says so. */
+static inline bool hf__mc_lease_fits(int64_t lease_ms)
+{
+    return lease_ms >= MC_LEASE_MIN_MS && lease_ms <= MC_LEASE_MAX_MS;
+}
+
 /* An item without a sure id is looked at before it is released. */
 static inline void hf__mc_op_set_cas(const struct mc_server *server, struct hf_op *op, uint64_t cas)
 {
@@ -178,10 +199,9 @@ __attribute__((format(printf, 2, 3))) void hf__mc_write(struct mc_server *server
 /* Reads the server's clock, in the same packet as what follows: a reply of its own. */
 void hf__mc_write_clock(struct mc_server *server);
 
-/* The clock's reading in a reply to hf__mc_write_clock; and whether what stands behind it in the
- * packet was stored by a right clock. */
-bool hf__mc_clock_was_right(struct mc_server *server, const struct mc_request *request,
-                            const struct mc_reply *reply);
+/* The clock's reading in the first reply; and whether what stands behind it in the packet was
+ * stored by a right clock. */
+bool hf__mc_clock_was_right(struct mc_server *server, const struct mc_request *request);
 
 /* False: the item has no CAS id, by which alone it is released safely: *error says so. */
 bool hf__mc_has_id(const struct mc_server *server, const struct mc_reply *item, hf_error **error);
@@ -192,6 +212,8 @@ void hf__mc_note_cas(const struct mc_server *server, struct mc_request *request,
 bool hf__mc_cas_is_known(const struct mc_server *server, const struct mc_request *request);
 /* The same of an op's item. */
 void hf__mc_use_cas_of(struct mc_request *request, const struct hf_op *op);
+/* Nothing that is out may touch the op any more. */
+void hf__mc_forget_renewals(struct memcached *mc, struct hf_op *op);
 /* Ends the connection: a reply is none that its command can have. */
 void hf__mc_break(struct mc_server *server, const struct mc_reply *reply);
 
@@ -210,57 +232,15 @@ void hf__mc_list_answered(struct mc_server *server, struct mc_request *request, 
 /* A claim is about to be asked for. */
 void hf__mc_list_claims(struct mc_server *server);
 
-/* ---- claim.c: the item of one claim ---- */
+/* ---- lock.c: the life of a claim ---- */
 
-/* Where the lock of an op is, and under which key. */
-struct mc_item {
-    char key[MC_KEY_MAX + 1];
-    char owner[HF_OWNER_KEY_SIZE];
-};
-/* False: the format cannot carry the name. */
-bool hf__mc_item_of(const struct memcached *mc, struct mc_item *item, const struct hf_op *op);
-bool hf__mc_key_of(const struct memcached *mc, char key[MC_KEY_MAX + 1], const char *name,
-                   size_t length);
-bool hf__mc_is_ours(const struct memcached *mc, const struct mc_reply *reply,
-                    const struct mc_item *item);
-/* False: no item can be kept for it. MC_LEASE_RULE says so. */
-bool hf__mc_lease_fits(int64_t lease_ms);
-int64_t hf__mc_op_lease_ms(const struct memcached *mc, const struct hf_op *op);
-struct mc_request *hf__mc_request_about(struct memcached *mc, struct hf_op *op);
-void hf__mc_finish(struct mc_server *server, struct mc_request *request, enum hf_word word);
-/* `cas` and what shows its effect: the item's life begins anew. Replies: the clock, MC_STORED or
- * another, the item. With `by_touch`: without memory at the server. */
-void hf__mc_write_renewal(struct mc_server *server, const struct mc_item *item,
-                          const struct hf_op *op, uint64_t cas, int64_t ttl, bool by_touch);
-/* The token that an item shows. */
-uint64_t hf__mc_token_of(const struct mc_server *server, const struct mc_reply *item);
-/* In its place, where the CAS id is not known: as many replies, of which none renews. */
-void hf__mc_write_look(struct mc_server *server, const struct mc_item *item);
-
-/* ---- acquire.c: how an attempt ends ---- */
-
-void hf__mc_granted(struct mc_server *server, struct mc_request *request,
-                    const struct mc_reply *item, int64_t lease_ms);
-void hf__mc_attempt_unanswered(struct mc_server *server, struct mc_request *request);
-void hf__mc_no_memory(struct mc_server *server, struct mc_request *request,
-                      const struct mc_reply *reply);
-bool hf__mc_has_no_id(struct mc_server *server, struct mc_request *request,
-                      const struct mc_reply *item);
-void hf__mc_ask_again(struct mc_server *server, struct mc_request *request, bool by_right_clock);
-
-/* ---- attach.c: `send` and `answered` of an attach, and of the release that undoes it ---- */
-
-void hf__mc_attach_send(struct mc_server *server, struct mc_request *request);
-void hf__mc_attach_answered(struct mc_server *server, struct mc_request *request, bool heard);
-void hf__mc_return_send(struct mc_server *server, struct mc_request *request);
-void hf__mc_return_looked(struct mc_server *server, struct mc_request *request, bool heard);
-
-/* ---- release.c: how a release ends ---- */
-
-void hf__mc_release_gone(struct mc_server *server, struct mc_request *request, enum hf_word word);
-/* The item's CAS id is not sure any more: the command may have been executed. */
-void hf__mc_release_unanswered(struct mc_server *server, struct mc_request *request);
-void hf__mc_release_overtaken(struct mc_server *server, struct mc_request *request);
+bool hf__mc_is_ours(const struct memcached *mc, const struct hf_op *op,
+                    const struct mc_reply *item);
+/* The clock, a command that gives the item of an op request->ttl, and the item. Where its CAS id is
+ * not known, a look in place of the command. */
+mc_send hf__mc_send_renewal;
+/* It was not renewed, and is asked for again. False: often enough. */
+bool hf__mc_renew_again(struct mc_server *server, struct mc_request *request, bool right);
 
 /* ---- courtesy.c ---- */
 
@@ -272,6 +252,9 @@ void hf__mc_write_unmark(struct mc_server *server, const char *key);
 void hf__mc_note_own_mark(struct memcached *mc, const struct hf_op *op);
 /* The reply to the removal, behind a release that has been executed. */
 void hf__mc_note_mark(struct memcached *mc, struct hf_op *op, const struct mc_reply *reply);
+/* When an op that was refused asks again. `soon`: the item that is in the way ends at the end of a
+ * second of the server's. */
+int64_t hf__mc_poll_at_ms(const struct memcached *mc, struct hf_op *op, bool soon);
 /* Until when this client lets others have the name first; 0: it need not. Asked once. */
 int64_t hf__mc_courtesy_until(struct memcached *mc, const struct hf_op *op);
 
@@ -281,8 +264,6 @@ void hf__mc_attempt(struct hf_engine *engine, struct hf_op *op);
 void hf__mc_release(struct hf_engine *engine, struct hf_op *op);
 void hf__mc_renew(struct hf_engine *engine, struct hf_lease *lease);
 bool hf__mc_compact(struct hf_engine *engine, struct hf_op *op);
-/* Nothing that is out may touch the op any more. */
-void hf__mc_forget_renewals(struct memcached *mc, struct hf_op *op);
 void hf__mc_oneshot(struct hf_engine *engine, struct hf_oneshot *oneshot);
 void hf__mc_detach(struct hf_engine *engine, struct hf_oneshot *oneshot);
 void hf__mc_inspect(struct memcached *mc, struct hf_oneshot *oneshot);
@@ -292,6 +273,8 @@ void hf__mc_show(const struct mc_server *server, struct hf_oneshot *oneshot, con
 /* All locks of all servers. */
 void hf__mc_list(struct memcached *mc, struct hf_oneshot *oneshot);
 void hf__mc_diagnose(struct memcached *mc, struct hf_oneshot *oneshot);
+/* About the lock of a one-shot. NULL: its code says why. */
+struct mc_request *hf__mc_oneshot_request(struct memcached *mc, struct hf_oneshot *oneshot);
 /* Ends a request about a one-shot. */
 void hf__mc_oneshot_ends(struct mc_server *server, struct mc_request *request, int code);
 

@@ -37,6 +37,7 @@ struct mc_request *hf__mc_request_new(struct memcached *mc)
     request->cas = request->epoch = request->token = 0;
     request->ttl = 0;
     request->repeats = 0;
+    request->by_touch = false;
     request->asked = HF_ASKED_NOTHING;
     request->item.sent = false;
     request->expected = request->got = 0;
@@ -100,9 +101,9 @@ void hf__mc_write_clock(struct mc_server *server)
     hf__mc_write(server, "mg %s t\r\n", MC_CLOCK_KEY);
 }
 
-bool hf__mc_clock_was_right(struct mc_server *server, const struct mc_request *request,
-                            const struct mc_reply *reply)
+bool hf__mc_clock_was_right(struct mc_server *server, const struct mc_request *request)
 {
+    const struct mc_reply *reply = &request->replies[0];
     int64_t ttl = reply->kind == MC_DONE ? reply->ttl : -1;
     hf__mc_clock_read(&server->clock, ttl, request->item.sent_at_ms, hf__mc_now(server->mc));
     return hf__mc_clock_is_right(&server->clock, ttl, request->item.sent_at_ms);
@@ -124,6 +125,23 @@ void hf__mc_use_cas_of(struct mc_request *request, const struct hf_op *op)
 {
     request->cas = hf__mc_op_cas(op);
     request->epoch = op->engine.word[0] >> MC_CLAIM_BITS;
+}
+
+void hf__mc_forget_renewals(struct memcached *mc, struct hf_op *op)
+{
+    struct mc_server *server = hf__mc_server_of(mc, op->in.name, op->in.name_length);
+    struct hf_link *lists[] = { &server->pipeline.out, &server->pipeline.waiting,
+                                &server->unbelieved };
+    if (!(op->engine.word[1] & MC_RENEWING))
+        return;
+    op->engine.word[1] &= ~(uint64_t)MC_RENEWING;
+    for (unsigned i = 0; i < sizeof lists / sizeof *lists; i++)
+        HF_LIST_FOREACH (link, following, lists[i]) {
+            struct mc_request *request =
+                request_of(HF_CONTAINER(link, struct hf_pipeline_item, link));
+            if (request->op == op)
+                request->op = NULL;
+        }
 }
 
 bool hf__mc_has_id(const struct mc_server *server, const struct mc_reply *item, hf_error **error)
