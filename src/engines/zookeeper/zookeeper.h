@@ -137,6 +137,11 @@ struct zk_request *hf__zk_request_beside(struct zookeeper *zk, const struct zk_r
  * `session` was. */
 struct zk_request *hf__zk_barrier(struct zookeeper *zk, struct zk_session *session);
 void hf__zk_ask(struct zookeeper *zk, struct zk_request *request);
+/* Asks about `child` below the place's path, or about that itself (NULL). False: out of memory, and
+ * the claim's question has ended with that. So it is with a barrier for it. */
+bool hf__zk_ask_about(struct zookeeper *zk, struct zk_queue_node *place, int32_t operation,
+                      const char *child, bool watch, zk_answered *answered);
+bool hf__zk_ask_for_barrier(struct zookeeper *zk, struct zk_queue_node *place);
 /* Answers what waits for a session that is over. */
 void hf__zk_orphans(struct zookeeper *zk);
 /* Says that this session is at its end, if the connection is its own. */
@@ -161,6 +166,9 @@ struct zk_meaning {
 };
 
 const struct zk_meaning *hf__zk_meaning(int error);
+/* The servers refuse to delete what it has, or to show it: the claim is over all the same. */
+void hf__zk_fail_with_leftover(struct zookeeper *zk, struct zk_queue_node *place,
+                               const struct zk_reply *reply);
 /* A definite no, which will be the same the next time. */
 bool hf__zk_is_refusal(const struct zk_reply *reply);
 
@@ -235,6 +243,15 @@ void hf__zk_queue_node_set_name(struct zk_queue_node *place, const char *name, s
 void hf__zk_queue_node_clear_name(struct zk_queue_node *place);
 /* May something be left of it under the session before? */
 bool hf__zk_queue_node_has_past(const struct zk_queue_node *place);
+/* What a server says that it has made. */
+void hf__zk_queue_node_made(struct zk_queue_node *place, struct zk_reader *body);
+/* What we write into our nodes. */
+void hf__zk_describe(const struct zookeeper *zk, const struct hf_op *op, int64_t lease_ms,
+                     char *text, size_t size);
+/* The node goes, though no caller waits for that. */
+void hf__zk_delete_quietly(struct zookeeper *zk, struct zk_queue_node *place);
+void hf__zk_quietly_deleted(struct zookeeper *zk, struct zk_request *request,
+                            struct zk_reply *reply);
 /* "path/child", for a request. */
 void hf__zk_write_child(struct zk_writer *writer, const char *path, const char *child);
 
@@ -246,6 +263,8 @@ bool hf__zk_ask_for_parents(struct zookeeper *zk, char *path, bool itself,
                             struct zk_request *(*create)(struct zookeeper *zk, void *arg,
                                                          int32_t operation),
                             void *arg);
+/* Those of a place, and its queue's own node. */
+bool hf__zk_ask_for_parents_of(struct zookeeper *zk, struct zk_queue_node *place);
 void hf__zk_parent_answered(struct zookeeper *zk, const struct zk_reply *reply);
 /* Why there is none, after this answer and the ones before it; ZK_OK if nothing speaks against it.
  */
@@ -265,45 +284,62 @@ void hf__zk_watch_own(struct zookeeper *zk, struct zk_queue_node *place);
 void hf__zk_watch_open(struct zookeeper *zk);
 void hf__zk_watch_close(struct zookeeper *zk);
 
-/* ---- acquire.c, queue_position.c, complete.c, release.c: what ends a question, or leads it on
- * ---- */
+/* ---- lock.c: the life of a claim ---- */
 
+/* Parents come and go, and so may our node; somewhere it has to end. */
+#define ZK_TRIES_MAX 8u
+
+void hf__zk_attempt(struct zookeeper *zk, struct zk_queue_node *place);
+void hf__zk_release(struct zookeeper *zk, struct hf_op *op);
+/* What leads an attempt on: its node is looked for, or made; the queue is listed. */
+void hf__zk_line_up(struct zookeeper *zk, struct zk_queue_node *place);
+void hf__zk_ask_for_node(struct zookeeper *zk, struct zk_queue_node *place);
+void hf__zk_ask_for_list(struct zookeeper *zk, struct zk_queue_node *place);
+/* `there`: there was a node of ours, which is there no more. */
+void hf__zk_begin_again(struct zookeeper *zk, struct zk_queue_node *place, bool there);
+/* False: the claim has left, or its attempt has ended with this reply. */
+bool hf__zk_goes_on(struct zookeeper *zk, struct zk_request *request, struct zk_reply *reply);
+/* What ends it. */
 void hf__zk_finish(struct zookeeper *zk, struct zk_queue_node *place, enum hf_verdict verdict);
+void hf__zk_grant(struct zookeeper *zk, struct zk_queue_node *place);
 void hf__zk_fail(struct zookeeper *zk, struct zk_queue_node *place,
                  const struct zk_request *request, const struct zk_reply *reply);
 void hf__zk_no_memory(struct zookeeper *zk, struct zk_queue_node *place);
-/* The servers refuse to delete what it has, or to show it: the claim is over all the same. */
-void hf__zk_fail_with_leftover(struct zookeeper *zk, struct zk_queue_node *place,
-                               const struct zk_reply *reply);
+/* What a server says that is none of ZooKeeper's proves nothing. */
+void hf__zk_protocol_error(struct zookeeper *zk, struct zk_queue_node *place);
+void hf__zk_wrong_kind(struct zookeeper *zk, struct zk_queue_node *place);
 /* Deletes the node, if there is one, and answers then. */
 void hf__zk_withdraw(struct zookeeper *zk, struct zk_queue_node *place, enum hf_verdict verdict);
-/* `there`: there was a node of ours, which is there no more. */
-void hf__zk_begin_again(struct zookeeper *zk, struct zk_queue_node *place, bool there);
-/* A bare try: is any claim in the queue? */
-void hf__zk_look_first(struct zookeeper *zk, struct zk_queue_node *place);
-void hf__zk_line_up(struct zookeeper *zk, struct zk_queue_node *place);
-void hf__zk_grant(struct zookeeper *zk, struct zk_queue_node *place);
+/* What ends a release. */
 void hf__zk_gone(struct zookeeper *zk, struct hf_op *op, bool lost);
 /* Nothing of the claim is at the servers any more: what the table makes of that. */
 void hf__zk_gone_with_session(struct zookeeper *zk, struct zk_queue_node *place);
 void hf__zk_no_reply(struct zookeeper *zk, struct zk_queue_node *place,
                      const struct zk_request *request, const struct zk_reply *reply);
+enum hf_known_verdict hf__zk_judge_reply(struct zk_queue_node *place,
+                                         const struct zk_request *request, enum hf_asked asked,
+                                         enum hf_word word);
 
-/* ---- acquire.c, release.c, change.c, forget.c, inspect.c ---- */
+/* ---- front.c ---- */
 
-void hf__zk_attempt(struct zookeeper *zk, struct zk_queue_node *place);
-void hf__zk_release(struct zookeeper *zk, struct hf_op *op);
+/* A bare try: is any claim in the queue? */
+void hf__zk_look_first(struct zookeeper *zk, struct zk_queue_node *place);
+void hf__zk_wait_behind(struct zookeeper *zk, struct zk_queue_node *place,
+                        const struct zk_child *child);
+
+/* ---- lower.c ---- */
+
+/* False: it cannot be, and that has been answered. */
+bool hf__zk_can_lower(struct zookeeper *zk, struct zk_queue_node *place);
+void hf__zk_lower(struct zookeeper *zk, struct zk_queue_node *place);
+/* The second node is the claim's only one. */
+void hf__zk_take_second(struct zk_queue_node *place);
+
+/* ---- change.c, forget.c, inspect.c ---- */
+
 void hf__zk_change(struct zookeeper *zk, struct hf_oneshot *change);
 void hf__zk_forget(struct zookeeper *zk, struct hf_oneshot *change);
 void hf__zk_inspect(struct zookeeper *zk, struct hf_oneshot *query);
-/* What we write into our nodes. */
-void hf__zk_describe(const struct zookeeper *zk, const struct hf_op *op, int64_t lease_ms,
-                     char *text, size_t size);
-/* The node goes, though no caller waits for that. */
-void hf__zk_delete_quietly(struct zookeeper *zk, struct zk_queue_node *place);
-void hf__zk_quietly_deleted(struct zookeeper *zk, struct zk_request *request,
-                            struct zk_reply *reply);
-
 /* ---- session_client.c, session_pool.c ---- */
 
 void hf__zk_open(struct zookeeper *zk);

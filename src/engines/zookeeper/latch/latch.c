@@ -3,7 +3,6 @@
  * no count is as good as zero. A waiter has a node below it, for others to see, and watches the
  * data. */
 #include "latch.h"
-#include "engines/zookeeper/queue/attempt.h"
 #include "engines/zookeeper/semaphore/semaphore.h"
 
 static void look_answered(struct zookeeper *zk, struct zk_request *request, struct zk_reply *reply)

@@ -43,3 +43,21 @@ bool hf__zk_ask_for_parents(struct zookeeper *zk, char *path, bool itself,
     }
     return true;
 }
+
+static void parent_answered(struct zookeeper *zk, struct zk_request *request,
+                            struct zk_reply *reply)
+{
+    struct zk_queue_node *place = request->place;
+    hf__zk_parent_answered(zk, reply);
+    place->parent_error = hf__zk_parent_error(place->parent_error, reply);
+}
+
+static struct zk_request *new_parent(struct zookeeper *zk, void *arg, int32_t operation)
+{
+    return hf__zk_queue_node_request(zk, arg, operation, parent_answered);
+}
+
+bool hf__zk_ask_for_parents_of(struct zookeeper *zk, struct zk_queue_node *place)
+{
+    return hf__zk_ask_for_parents(zk, place->path, true, new_parent, place);
+}

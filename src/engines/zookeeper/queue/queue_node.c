@@ -4,7 +4,34 @@
 
 #include "base/testing.h"
 
+#include <stdio.h>
 #include <string.h>
+#include <unistd.h>
+
+void hf__zk_quietly_deleted(struct zookeeper *zk, struct zk_request *request,
+                            struct zk_reply *reply)
+{
+    if (!reply && !zk->closing && request->session->state != ZK_SESSION_OVER)
+        hf__zk_ask(zk, request);
+    else if (reply && hf__zk_is_error(reply))
+        /* mutant: zookeeper-refused-deletion-is-noted */
+        hf__zk_session_is_stuck(zk, request->session);
+}
+
+/* Without memory it stays until it is given back. */
+void hf__zk_delete_quietly(struct zookeeper *zk, struct zk_queue_node *place)
+{
+    struct zk_request *request = NULL;
+    if (place->permits)
+        hf__zk_semaphore_delete_quietly(zk, place);
+    else
+        request = hf__zk_queue_node_request(zk, place, ZK_DELETE, hf__zk_quietly_deleted);
+    if (!request)
+        return;
+    hf__zk_write_child(&request->body, place->path, place->node);
+    hf__zk_write_int(&request->body, -1);
+    hf__zk_ask(zk, request);
+}
 
 static void lease_is_over(struct hf_own_end *end)
 {
@@ -155,6 +182,19 @@ void hf__zk_queue_node_set_name(struct zk_queue_node *place, const char *name, s
     hf__known_found(&place->known, HF_ASKED_ATTEMPT, HF_WORD_QUEUED);
 }
 
+void hf__zk_queue_node_made(struct zk_queue_node *place, struct zk_reader *body)
+{
+    size_t length;
+    struct zk_stat stat;
+    const char *path = hf__zk_read_bytes(body, &length);
+    size_t before = strlen(place->path) + 1;
+    hf__zk_read_stat(body, &stat);
+    if (body->bad || stat.czxid <= 0 || length <= before || length - before >= ZK_NODE_SIZE ||
+        memcmp(path, place->path, before - 1) != 0)
+        return;
+    hf__zk_queue_node_set_name(place, path + before, length - before, stat.czxid);
+}
+
 void hf__zk_queue_node_name(struct zookeeper *zk, struct zk_queue_node *place)
 {
     char uuid[ZK_UUID_SIZE];
@@ -193,6 +233,19 @@ bool hf__zk_queue_node_begin(struct zookeeper *zk, struct zk_queue_node *place,
     place->session = hf__zk_session_use(session);
     hf__zk_queue_node_name(zk, place);
     return true;
+}
+
+void hf__zk_describe(const struct zookeeper *zk, const struct hf_op *op, int64_t lease_ms,
+                     char *text, size_t size)
+{
+    struct zk_note note = {
+        .mode = op->in.mode, .permits = op->in.permits, .pid = getpid(), .lease_ms = lease_ms
+    };
+    const struct hf_host *host = zk->base.host;
+    snprintf(note.host, sizeof note.host, "%.63s", *host->host_name ? host->host_name : "-");
+    snprintf(note.owner, sizeof note.owner, "%.127s",
+             op->in.owner_text && *op->in.owner_text ? op->in.owner_text : host->owner_text);
+    hf__zk_note_write(&note, text, size);
 }
 
 void hf__zk_write_child(struct zk_writer *writer, const char *path, const char *child)

@@ -13,7 +13,6 @@
 
 #include "base/error.h"
 #include "base/testing.h"
-#include "engines/zookeeper/queue/attempt.h"
 
 #include <inttypes.h>
 #include <stdarg.h>

@@ -149,7 +149,7 @@ bool hf__zk_semaphore_release(struct zookeeper *zk, struct zk_queue_node *place)
     struct zk_permits *permits = place->permits;
     if (hf__known_is_there(&permits->known)) {
         if (!hf__zk_leases_clear(zk, place, cleared_to_release))
-            hf__zk_no_reply(zk, place, NULL, NULL);
+            hf__zk_no_memory(zk, place);
         return true;
     }
     if (permits->count == 0)
@@ -163,7 +163,7 @@ bool hf__zk_semaphore_release(struct zookeeper *zk, struct zk_queue_node *place)
         permits->out += !permits->failed;
     }
     if (--permits->out == 0)
-        hf__zk_no_reply(zk, place, NULL, NULL);
+        hf__zk_no_memory(zk, place);
     return true;
 }
 

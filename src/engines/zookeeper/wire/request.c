@@ -102,6 +102,36 @@ bool hf__zk_is_refusal(const struct zk_reply *reply)
     return code == HF_DENIED || code == HF_EKIND || code == HF_ENOTSUP;
 }
 
+bool hf__zk_ask_about(struct zookeeper *zk, struct zk_queue_node *place, int32_t operation,
+                      const char *child, bool watch, zk_answered *answered)
+{
+    struct zk_request *request = hf__zk_queue_node_request(zk, place, operation, answered);
+    if (!request) {
+        hf__zk_no_memory(zk, place);
+        return false;
+    }
+    if (child)
+        hf__zk_write_child(&request->body, place->path, child);
+    else
+        hf__zk_write_text(&request->body, place->path);
+    if (operation == ZK_DELETE)
+        hf__zk_write_int(&request->body, -1); /* whatever its version is */
+    else
+        hf__zk_write_bool(&request->body, watch);
+    hf__zk_ask(zk, request);
+    return true;
+}
+
+bool hf__zk_ask_for_barrier(struct zookeeper *zk, struct zk_queue_node *place)
+{
+    struct zk_request *request = hf__zk_barrier(zk, place->session);
+    if (request)
+        hf__zk_ask(zk, request);
+    else
+        hf__zk_no_memory(zk, place);
+    return request != NULL;
+}
+
 static void explain_what_stays(const struct zookeeper *zk, struct zk_queue_node *place, int error)
 {
     const struct zk_meaning *meaning = hf__zk_meaning(error);

@@ -1,0 +1,498 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The life of a claim, from top to bottom: an attempt becomes a node in a queue, a list of its
+ * neighbours a verdict, and a release deletes the node. Leases are renewed by the session. What the
+ * servers may have of the claim is in the core's table (core/known.h).
+ *
+ *   a wait:       create, list ---- no parent: make the parents, once more
+ *                   |
+ *                   v
+ *                 the list: no node in front: GRANTED
+ *                   | one: watch it, REFUSED (a bare try withdraws its node first)
+ *
+ *   a bare try:   looks before it creates (front.c)
+ *   asked again:  list; or, if it is not known whether there is a node: barrier, list, adopt it.
+ */
+#include "engines/zookeeper/latch/latch.h"
+#include "engines/zookeeper/semaphore/semaphore.h"
+
+#include <string.h>
+
+/* An attempt of a bare try whose connection broke begins anew that often. */
+#define LOOKS_MAX 2u
+
+/* ---- an attempt ---- */
+
+static void begin(struct zookeeper *zk, struct zk_queue_node *place)
+{
+    struct zk_session *session = hf__zk_session_current(zk);
+    if (!session || !hf__zk_queue_node_begin(zk, place, session)) {
+        hf__op_explain(place->op, session ? HF_UNREACHABLE : HF_ENOMEM, 0, "%s",
+                       session ? "its session was lost, and the next one has no room for it yet"
+                               : "out of memory for a session");
+        hf__zk_finish(zk, place, HF_NO_ANSWER);
+        return;
+    }
+    place->leaving = false;
+    place->parent_error = ZK_OK;
+    if (place->permits && hf__zk_semaphore_begin(zk, place))
+        return;
+    if (place->op->in.mode != HF_LATCH || !hf__zk_latch_begin(zk, place))
+        hf__zk_line_up(zk, place);
+}
+
+void hf__zk_attempt(struct zookeeper *zk, struct zk_queue_node *place)
+{
+    place->tries = 0;
+    begin(zk, place);
+}
+
+static void search(struct zookeeper *zk, struct zk_queue_node *place);
+
+void hf__zk_line_up(struct zookeeper *zk, struct zk_queue_node *place)
+{
+    if (*place->node)
+        hf__zk_ask_for_list(zk, place);
+    else if (hf__zk_may_have_node(place))
+        search(zk, place);
+    else if (place->op->in.enqueue)
+        hf__zk_ask_for_node(zk, place);
+    else
+        hf__zk_look_first(zk, place);
+}
+
+/* ---- making the node ---- */
+
+static zk_answered create_answered, node_answered;
+
+/* The list is asked for behind the node, on the same connection: it is the later answer, and says
+ * what has become of both. */
+void hf__zk_ask_for_node(struct zookeeper *zk, struct zk_queue_node *place)
+{
+    char data[400];
+    struct zk_request *request = hf__zk_queue_node_request(zk, place, ZK_CREATE2, create_answered);
+    if (!request) {
+        hf__zk_no_memory(zk, place);
+        return;
+    }
+    hf__zk_describe(zk, place->op, place->op->in.lease_ms, data, sizeof data);
+    hf__zk_write_child(&request->body, place->path, place->stem);
+    hf__zk_write_create(&request->body, data, strlen(data), ZK_EPHEMERAL | ZK_SEQUENTIAL,
+                        zk->settings->servers.user != NULL);
+    hf__known_sent(&place->known, HF_ASKED_ATTEMPT); /* mutant: node-owners-answer-was-lost */
+    hf__zk_ask(zk, request);
+    hf__zk_ask_about(zk, place, ZK_GET_CHILDREN, NULL, false, node_answered);
+}
+
+/* Until there is an answer that can be read, a node may have been made. */
+static void create_answered(struct zookeeper *zk, struct zk_request *request,
+                            struct zk_reply *reply)
+{
+    struct zk_queue_node *place = request->place;
+    (void)zk;
+    if (place->session != request->session)
+        return;
+    place->create_error = reply ? reply->error : ZK_OK;
+    if (reply && reply->error == ZK_OK)
+        hf__zk_queue_node_made(place, &reply->body);
+    else if (reply || !request->item.sent || request->session->state == ZK_SESSION_OVER)
+        hf__zk_queue_node_clear_name(place);
+}
+
+static zk_answered list_answered;
+
+static void node_answered(struct zookeeper *zk, struct zk_request *request, struct zk_reply *reply)
+{
+    struct zk_queue_node *place = request->place;
+    bool alone = place->create_error == ZK_NO_NODE;
+    struct zk_reply refusal = { .error = alone ? place->parent_error : place->create_error };
+    if (!place->op)
+        return;
+    if (!reply)
+        hf__zk_fail(zk, place, request, reply);
+    else if (alone && place->op->in.mode == HF_LATCH)
+        hf__zk_finish(zk, place, HF_GRANTED); /* it was never set */
+    else if (refusal.error != ZK_OK)
+        hf__zk_fail(zk, place, request, &refusal);
+    else if (alone && !hf__zk_ask_for_parents_of(zk, place))
+        hf__zk_no_memory(zk, place);
+    else if (alone)
+        hf__zk_begin_again(zk, place, false);
+    else if (hf__zk_may_have_node(place))
+        hf__zk_protocol_error(zk, place);
+    else
+        list_answered(zk, request, reply);
+}
+
+/* Our node was there, and is not any more: another client has deleted it. */
+void hf__zk_begin_again(struct zookeeper *zk, struct zk_queue_node *place, bool there)
+{
+    if (there) {
+        hf__zk_queue_node_clear_name(place);
+        hf__zk_queue_node_name(zk, place);
+    }
+    if (++place->tries < ZK_TRIES_MAX) {
+        hf__zk_ask_for_node(zk, place);
+        return;
+    }
+    hf__op_explain(place->op, HF_UNREACHABLE, 0,
+                   "\"%.200s\": its node, or the path to it, is deleted again and again",
+                   place->op->in.name);
+    hf__zk_finish(zk, place, HF_NO_ANSWER);
+}
+
+/* ---- is there a node of ours? A release asks that, too ---- */
+
+static void adopt(struct zookeeper *zk, struct zk_queue_node *place);
+static void delete_node(struct zookeeper *zk, struct zk_queue_node *place);
+
+static void search_answered(struct zookeeper *zk, struct zk_request *request,
+                            struct zk_reply *reply)
+{
+    struct zk_queue_node *place = request->place;
+    struct zk_child child = { .length = 0 };
+    if (!place->op)
+        return;
+    bool over = !reply && request->session->state == ZK_SESSION_OVER;
+    if (place->leaving && over)
+        hf__zk_gone(zk, place->op, false);
+    else if (place->leaving && hf__zk_is_error(reply))
+        hf__zk_no_reply(zk, place, request, reply);
+    else if (hf__zk_is_error(reply))
+        hf__zk_fail(zk, place, request, reply);
+    else if (reply->error == ZK_OK && !hf__zk_find_stem(reply->body, place->stem, &child))
+        hf__zk_protocol_error(zk, place);
+    else if (child.length == 0 && place->leaving)
+        hf__zk_gone(zk, place->op, false);
+    else if (child.length == 0) {
+        hf__zk_queue_node_clear_name(place);
+        hf__zk_begin_again(zk, place, false);
+    } else {
+        hf__zk_queue_node_set_name(place, child.name, child.length, 0);
+        (place->leaving ? delete_node : adopt)(zk, place);
+    }
+}
+
+static void search(struct zookeeper *zk, struct zk_queue_node *place)
+{
+    if (hf__zk_ask_for_barrier(zk, place))
+        hf__zk_ask_about(zk, place, ZK_GET_CHILDREN, NULL, false, search_answered);
+}
+
+bool hf__zk_goes_on(struct zookeeper *zk, struct zk_request *request, struct zk_reply *reply)
+{
+    bool failed = hf__zk_is_error(reply);
+    if (request->place->op && failed)
+        hf__zk_fail(zk, request->place, request, reply);
+    return request->place->op && !failed;
+}
+
+static void adopted(struct zookeeper *zk, struct zk_request *request, struct zk_reply *reply)
+{
+    struct zk_queue_node *place = request->place;
+    struct zk_stat stat;
+    if (!hf__zk_goes_on(zk, request, reply))
+        return;
+    if (reply->error == ZK_OK)
+        hf__zk_read_stat(&reply->body, &stat);
+    /* What an older session has made goes with that one. */
+    if (reply->error == ZK_NO_NODE || reply->body.bad || stat.owner != place->session->id) {
+        hf__zk_begin_again(zk, place, true);
+    } else if (stat.czxid <= 0) {
+        hf__zk_protocol_error(zk, place);
+    } else {
+        place->token = stat.czxid;
+        hf__zk_ask_for_list(zk, place);
+    }
+}
+
+/* Asks for the token of a node that was found in the queue, and whether this session has made it.
+ */
+static void adopt(struct zookeeper *zk, struct zk_queue_node *place)
+{
+    hf__zk_ask_about(zk, place, ZK_EXISTS, place->node, false, adopted);
+}
+
+/* ---- what the list of its neighbours says (front.c asks about the nearest) ---- */
+
+static void judge(struct zookeeper *zk, struct zk_queue_node *place, struct zk_reader children)
+{
+    struct zk_view view;
+    hf__zk_view(&view, children, hf__zk_family_of(place->op->in.mode), place->node, place->number);
+    if (view.bad) { /* mutant: bare-try-is-granted */
+        hf__zk_protocol_error(zk, place);
+    } else if (!view.own) {
+        hf__zk_begin_again(zk, place, true);
+    } else if (place->token == 0) { /* mutant: node-owners-token-is-not-known */
+        /* It was found in a queue before, and the answer about the node itself was lost. */
+        adopt(zk, place);
+    } else if (place->number < 0) { /* mutant: number-below-zero-is-one-like */
+        hf__op_explain(place->op, HF_ELIMIT, 0,
+                       "\"%.200s\": the numbers of its queue are used up; they begin anew when "
+                       "its node has been deleted",
+                       place->op->in.name);
+        hf__zk_withdraw(zk, place, HF_FAILED);
+    } else if (view.other_kind) {
+        hf__zk_wrong_kind(zk, place);
+    } else if (!view.blocked) {
+        hf__zk_grant(zk, place);
+    } else if (!place->op->in.enqueue) {
+        hf__zk_withdraw(zk, place, HF_REFUSED);
+    } else {
+        hf__zk_wait_behind(zk, place, &view.in_front);
+    }
+}
+
+static void list_answered(struct zookeeper *zk, struct zk_request *request, struct zk_reply *reply)
+{
+    if (!hf__zk_goes_on(zk, request, reply))
+        return;
+    if (reply->error == ZK_NO_NODE)
+        hf__zk_begin_again(zk, request->place, true);
+    else
+        judge(zk, request->place, reply->body);
+}
+
+void hf__zk_ask_for_list(struct zookeeper *zk, struct zk_queue_node *place)
+{
+    hf__zk_ask_about(zk, place, ZK_GET_CHILDREN, NULL, false, list_answered);
+}
+
+/* ---- the verdict: at once, or when a node that must not stay has gone ---- */
+
+void hf__zk_finish(struct zookeeper *zk, struct zk_queue_node *place, enum hf_verdict verdict)
+{
+    struct hf_op *op = place->op;
+    op->out.verdict = verdict;
+    op->out.retry_at_ms = HF_NEVER;
+    place->held |= verdict == HF_GRANTED;
+    bool passed = verdict == HF_GRANTED && op->in.mode == HF_LATCH;
+    if (verdict == HF_FAILED || passed || (verdict == HF_REFUSED && !op->in.enqueue))
+        hf__zk_queue_node_leave(place);
+    hf__op_done(&zk->base, op);
+}
+
+void hf__zk_grant(struct zookeeper *zk, struct zk_queue_node *place)
+{
+    struct hf_op *op = place->op;
+    if (place->permits && hf__zk_semaphore_turn(zk, place))
+        return;
+    if (op->in.mode == HF_LATCH) {
+        hf__zk_latch_turn(zk, place);
+        return;
+    }
+    if (place->token <= 0) {
+        hf__zk_protocol_error(zk, place);
+        return;
+    }
+    op->out.token = (uint64_t)place->token;
+    op->out.rests_on = &place->session->lease;
+    if (op->in.lease_ms > 0) {
+        if (!hf__known_holds(&place->known))
+            hf__own_end_start(&place->end, op);
+        hf__own_end_follow(&place->end, &zk->leased, &place->session->lease, op);
+    }
+    hf__known_found(&place->known, HF_ASKED_ATTEMPT, HF_WORD_GRANTED);
+    hf__zk_watch_own(zk, place); /* mutant: what-is-held-is-not-watched */
+    hf__zk_finish(zk, place, HF_GRANTED);
+}
+
+/* A definite no leaves nothing that can be deleted, so a node that is there goes first; where one
+ * may be left, only a no to that is definite. */
+void hf__zk_fail(struct zookeeper *zk, struct zk_queue_node *place,
+                 const struct zk_request *request, const struct zk_reply *reply)
+{
+    bool may_have = hf__zk_may_have_node(place);
+    /* A bare try has one answer, and that its connection or its session was dead already says
+     * nothing about the servers. It has only looked so far. */
+    bool broken = !reply && (request->item.sent || request->session->state == ZK_SESSION_OVER);
+    bool looked = !place->op->in.enqueue && !*place->node && !may_have;
+    if (broken && looked && place->tries++ < LOOKS_MAX) {
+        begin(zk, place);
+        return;
+    }
+    int code = hf__zk_explain(zk, request, reply, &place->op->out.error);
+    bool unclear = may_have || (place->permits && hf__known_is_there(&place->permits->known)) ||
+                   (*place->node && !reply);
+    if (code == HF_UNREACHABLE || hf__zk_queue_node_has_past(place) ||
+        (unclear && !hf__zk_is_refusal(reply))) /* mutant: permits-that-may-not */
+        hf__zk_finish(zk, place, HF_NO_ANSWER);
+    else if (unclear)
+        hf__zk_fail_with_leftover(zk, place, reply);
+    else
+        hf__zk_withdraw(zk, place, HF_FAILED); /* mutant: definite-no-leaves-node */
+}
+
+void hf__zk_no_memory(struct zookeeper *zk, struct zk_queue_node *place)
+{
+    hf__op_explain(place->op, HF_ENOMEM, 0, "out of memory for a request");
+    hf__zk_finish(zk, place, HF_NO_ANSWER);
+}
+
+void hf__zk_protocol_error(struct zookeeper *zk, struct zk_queue_node *place)
+{
+    hf__peer_break(&zk->peer, HF_ECORRUPT, 0, "its answer cannot be read");
+    hf__op_explain(place->op, HF_UNREACHABLE, 0, "%s", zk->peer.why.text);
+    hf__zk_finish(zk, place, HF_NO_ANSWER);
+}
+
+void hf__zk_wrong_kind(struct zookeeper *zk, struct zk_queue_node *place)
+{
+    hf__op_explain(place->op, HF_EKIND, 0, "\"%.200s\" is in use as another kind of lock",
+                   place->op->in.name);
+    hf__zk_withdraw(zk, place, HF_FAILED);
+}
+
+static void withdrawn(struct zookeeper *zk, struct zk_request *request, struct zk_reply *reply)
+{
+    struct zk_queue_node *place = request->place;
+    if (!place->op)
+        return;
+    if (hf__zk_is_refusal(reply)) { /* mutant: node-that-may-not-be-taken */
+        hf__zk_fail_with_leftover(zk, place, reply);
+    } else if (hf__zk_is_error(reply)) {
+        hf__zk_explain(zk, request, reply, &place->op->out.error);
+        hf__zk_finish(zk, place, HF_NO_ANSWER);
+    } else {
+        hf__zk_queue_node_clear_name(place);
+        hf__zk_queue_node_name(zk, place);
+        hf__zk_finish(zk, place, place->verdict);
+    }
+}
+
+void hf__zk_withdraw(struct zookeeper *zk, struct zk_queue_node *place, enum hf_verdict verdict)
+{
+    place->verdict = verdict;
+    if (!*place->node) { /* mutant: refused-try-leaves-its-node */
+        hf__zk_finish(zk, place, verdict);
+        return;
+    }
+    hf__zk_ask_about(zk, place, ZK_DELETE, place->node, false, withdrawn);
+}
+
+/* ---- a release: the node goes, and until that is known, nothing is ---- */
+
+static void earlier_answered(struct zookeeper *zk, struct zk_request *request,
+                             struct zk_reply *reply)
+{
+    struct zk_queue_node *place = request->place;
+    if (!place->op)
+        return;
+    if (!reply && request->session->state == ZK_SESSION_OVER)
+        hf__zk_release(zk, place->op);
+    else
+        hf__zk_no_reply(zk, place, request, reply);
+}
+
+/* Asked under that session, which nothing is sent under any more, it is answered when it is over.
+ */
+static void await_earlier(struct zookeeper *zk, struct zk_queue_node *place)
+{
+    struct zk_request *request = hf__zk_queue_node_request(zk, place, ZK_SYNC, earlier_answered);
+    if (!request) {
+        hf__zk_no_memory(zk, place);
+        return;
+    }
+    hf__zk_session_drop(request->session);
+    request->session = hf__zk_session_use(place->earlier);
+    hf__zk_ask(zk, request);
+}
+
+void hf__zk_release(struct zookeeper *zk, struct hf_op *op)
+{
+    struct zk_queue_node *place = op->engine.pointer;
+    hf__zk_session_look(zk);
+    if (!place || !place->session) {
+        hf__zk_gone(zk, op, false);
+        return;
+    }
+    bool lowers = op->in.keep != HF_KEEP_NOTHING;
+    if (lowers && !hf__zk_can_lower(zk, place))
+        return;
+    hf__zk_watch_remove(place);
+    place->leaving = true;
+    if (hf__zk_queue_node_has_past(place))
+        await_earlier(zk, place);
+    else if (place->session->state == ZK_SESSION_OVER)
+        hf__zk_gone_with_session(zk, place);
+    else if (lowers)
+        hf__zk_lower(zk, place);
+    else if (place->permits && hf__zk_semaphore_release(zk, place))
+        return;
+    else if (*place->node)
+        delete_node(zk, place);
+    else if (hf__zk_may_have_node(place))
+        search(zk, place);
+    else
+        hf__zk_gone(zk, op, false);
+}
+
+void hf__zk_gone(struct zookeeper *zk, struct hf_op *op, bool lost)
+{
+    struct zk_queue_node *place = op->engine.pointer;
+    op->out.verdict = HF_GONE;
+    op->out.lost = lost;
+    if (place)
+        hf__zk_queue_node_leave(place);
+    hf__op_done(&zk->base, op);
+}
+
+void hf__zk_gone_with_session(struct zookeeper *zk, struct zk_queue_node *place)
+{
+    bool lost = hf__known_found(&place->known, HF_ASKED_RELEASE, HF_WORD_MISSING) == HF_KNOWN_LOST;
+    hf__zk_gone(zk, place->op, lost);
+}
+
+void hf__zk_no_reply(struct zookeeper *zk, struct zk_queue_node *place,
+                     const struct zk_request *request, const struct zk_reply *reply)
+{
+    int code = hf__zk_explain(zk, request, reply, &place->op->out.error);
+    if (reply && code != HF_UNREACHABLE)
+        hf__zk_fail_with_leftover(zk, place, reply);
+    else
+        hf__zk_finish(zk, place, HF_NO_ANSWER);
+}
+
+/* The session's requests are executed in order, and answered in order. */
+enum hf_known_verdict hf__zk_judge_reply(struct zk_queue_node *place,
+                                         const struct zk_request *request, enum hf_asked asked,
+                                         enum hf_word word)
+{
+    if (request->item.sent)
+        hf__known_sent(&place->known, asked);
+    if (word != HF_WORD_OPEN)
+        hf__known_settled(&place->known);
+    return hf__known_reply(&place->known, word);
+}
+
+static void delete_answered(struct zookeeper *zk, struct zk_request *request,
+                            struct zk_reply *reply)
+{
+    struct zk_queue_node *place = request->place;
+    if (!place->op)
+        return;
+    if (!reply && request->session->state == ZK_SESSION_OVER) {
+        hf__zk_gone_with_session(zk, place);
+        return;
+    }
+    enum hf_word word = hf__zk_is_error(reply)  ? HF_WORD_OPEN
+                        : reply->error == ZK_OK ? HF_WORD_DONE
+                                                : HF_WORD_MISSING;
+    /* mutant: zookeeper-release-of-own-node */
+    enum hf_known_verdict verdict = hf__zk_judge_reply(place, request, HF_ASKED_RELEASE, word);
+    place->missing |= verdict == HF_KNOWN_LOST;
+    if (word == HF_WORD_OPEN) {
+        hf__zk_no_reply(zk, place, request, reply);
+    } else if (*place->second) {
+        /* A writer that was going to be a reader may have two nodes. */
+        hf__zk_take_second(place);
+        hf__known_sent(&place->known, HF_ASKED_ATTEMPT); /* it may never have been made */
+        delete_node(zk, place);
+    } else {
+        hf__zk_gone(zk, place->op, place->missing);
+    }
+}
+
+static void delete_node(struct zookeeper *zk, struct zk_queue_node *place)
+{
+    hf__zk_ask_about(zk, place, ZK_DELETE, place->node, false, delete_answered);
+}
