@@ -223,3 +223,37 @@ TEST(nested_holds_are_lost_together)
     CHECK_CODE(hf_unlock(outer), HF_LOST);
     hf_close(client);
 }
+
+TEST(session_that_is_broken_loses_all_its_locks_at_once)
+{
+    hf_client *client = open_client(), *other = open_client();
+    hf_lock_item items[3];
+    hf_hold_set *set;
+    _Atomic int losses = 0;
+    uint32_t count;
+
+    if (!store_has_plain_locks())
+        SKIP("its locks end one by one");
+    for (int i = 0; i < 3; i++) {
+        const char stem[] = { (char)('a' + i), 0 };
+        items[i] = (hf_lock_item){ .client = client, .name = name_of(stem) };
+    }
+    CHECK_CODE(hf_lock_all(items, 3, SOON_MS,
+                           LOCK_OPTIONS(.on_lost = count_loss, .lost_arg = &losses), &set),
+               HF_OK);
+    CHECK_ERROR(hf_break(other, items[1].name, NULL, NULL), HF_EINVAL);
+    CHECK(hf_all_held(set));
+    CHECK_CODE(hf_break(other, items[1].name,
+                        find_role(look(other, items[1].name), HF_ROLE_HOLDER, 0)->owner_key,
+                        &count),
+               HF_OK);
+    CHECK_INT(count, 1);
+    for (size_t i = 0; i < 3; i++)
+        EVENTUALLY(!hf_held(hf_all_hold(set, i)), SOON_MS);
+    CHECK_ERROR(hf_unlock_all(set), HF_LOST);
+    CHECK_INT(losses, 1);
+    for (int i = 0; i < 3; i++)
+        CHECK_CODE(probe(other, items[i].name, HF_MUTEX, 0), HF_OK);
+    hf_close(client);
+    hf_close(other);
+}

@@ -131,7 +131,7 @@ static void be_slow(void *arg, const char *point, const char *name)
 /* A call without a wait of its own has one request timeout, not one for each lock. */
 TEST(locks_that_are_slow_together_have_one_request_timeout)
 {
-    struct slow_store slow = { .point = "before_return" };
+    struct slow_store slow = { .point = NULL };
     hf_client *client = open_client_with(
         (hf_client_options){ .request_timeout_ms = 250, .on_point = be_slow, .point_arg = &slow });
     hf_client *other = open_client();
@@ -139,10 +139,15 @@ TEST(locks_that_are_slow_together_have_one_request_timeout)
     hf_hold_set *set;
 
     fill_items(items, 8, client);
+    give_back(take_patiently(client, items[0].name)); /* which connects */
+    slow.point = "before_return";
     CHECK_ERROR(hf_lock_all(items, 8, 0, NULL, &set), HF_UNREACHABLE);
     CHECK(set == NULL);
     CHECK(slow.passed < 8);
-    CHECK(strstr(hf_last_error()->text, numbered(slow.passed)) != NULL);
+    /* The next lock is not asked for. On a busy machine the last one that was may be too late. */
+    if (!strstr(hf_last_error()->text, numbered(slow.passed)) &&
+        !strstr(hf_last_error()->text, numbered(slow.passed - 1)))
+        FAIL("\"%s\" does not name %s", hf_last_error()->text, numbered(slow.passed));
     slow.point = NULL;
     for (int i = 0; i < 8; i++)
         give_back(take_patiently(other, items[i].name));
@@ -259,16 +264,34 @@ TEST(clients_that_run_no_thread_are_used_alone)
 
 /* ---- losses ---- */
 
-TEST(first_loss_is_told_once)
+/* Each lock can be broken alone: where that ends a session, each has a client of its own. */
+static void open_items(hf_lock_item *items, int count)
 {
     client_lease_ms = 3000;
-    hf_client *client = open_client(), *other = open_client();
+    hf_client *client = open_client();
+
+    need(client, HF_CAP_BREAK);
+    fill_items(items, count, client);
+    for (int i = 1; i < count; i++)
+        if (store_has_plain_locks())
+            items[i].client = open_client();
+}
+
+static void close_items(const hf_lock_item *items, int count)
+{
+    for (int i = count - 1; i >= 0; i--)
+        if (i == 0 || items[i].client != items[0].client)
+            hf_close(items[i].client);
+}
+
+TEST(first_loss_is_told_once)
+{
     hf_lock_item items[3];
     hf_hold_set *set;
     _Atomic int losses = 0;
 
-    need(client, HF_CAP_BREAK);
-    fill_items(items, 3, client);
+    open_items(items, 3);
+    hf_client *other = open_client();
     CHECK_CODE(hf_lock_all(items, 3, SOON_MS,
                            LOCK_OPTIONS(.on_lost = count_loss, .lost_arg = &losses), &set),
                HF_OK);
@@ -284,7 +307,7 @@ TEST(first_loss_is_told_once)
     CHECK_INT(losses, 1);
     for (int i = 0; i < 3; i++)
         CHECK_CODE(probe(other, items[i].name, HF_MUTEX, 0), HF_OK);
-    hf_close(client);
+    close_items(items, 3);
     hf_close(other);
 }
 
@@ -304,14 +327,12 @@ static void give_up_set(void *arg, const hf_loss *loss)
 
 TEST(set_may_be_given_back_in_its_on_lost)
 {
-    client_lease_ms = 3000;
-    hf_client *client = open_client(), *other = open_client();
     hf_lock_item items[2];
     struct given_up given_up = { .set = NULL };
     hf_hold_set *set;
 
-    need(client, HF_CAP_BREAK);
-    fill_items(items, 2, client);
+    open_items(items, 2);
+    hf_client *other = open_client();
     CHECK_CODE(hf_lock_all(items, 2, SOON_MS,
                            LOCK_OPTIONS(.on_lost = give_up_set, .lost_arg = &given_up), &set),
                HF_OK);
@@ -320,7 +341,7 @@ TEST(set_may_be_given_back_in_its_on_lost)
     EVENTUALLY(given_up.set == NULL, SOON_MS);
     CHECK_CODE(given_up.code, HF_LOST);
     EVENTUALLY(probe(other, items[1].name, HF_MUTEX, 0) == HF_OK, SOON_MS);
-    hf_close(client);
+    close_items(items, 2);
     hf_close(other);
 }
 

@@ -11,6 +11,8 @@ int hf__sql_code(enum sql_trouble trouble)
         return HF_DENIED;
     case SQL_LIMIT:
         return HF_ELIMIT;
+    case SQL_NO_MEMORY:
+        return HF_ENOMEM;
     case SQL_NO_SCHEMA:
     case SQL_SETTING:
         return HF_ECORRUPT;
@@ -110,6 +112,7 @@ const char *hf__sql_advice(const struct sql_settings *settings, const struct sql
     case SQL_AGAIN:
     case SQL_UNIQUE:
     case SQL_LIMIT:
+    case SQL_NO_MEMORY:
     case SQL_NOT_READY:
     case SQL_LOST:
         break;

@@ -22,7 +22,7 @@ static void settled(struct sql_task *task, const struct sql_answer *answer)
 {
     enum sql_trouble trouble = answer->failure ? answer->failure->trouble : SQL_FINE;
     bool lost = trouble == SQL_LOST || trouble == SQL_READ_ONLY || trouble == SQL_NOT_READY;
-    bool later = trouble == SQL_AGAIN || trouble == SQL_LIMIT;
+    bool later = trouble == SQL_AGAIN || trouble == SQL_LIMIT || trouble == SQL_NO_MEMORY;
     if (task->sql->closed)
         forget(task);
     else if (lost) /* mutant: receipt-stays-after-its-connection */

@@ -118,14 +118,12 @@ int hf__link_explain(struct sql *sql, const struct sql_task *task, const struct 
     enum sql_trouble trouble = failure->trouble;
     const hf_error *why = &sql->peer.why;
     bool refused = why->code == HF_DENIED || why->code == HF_EINVAL || why->code == HF_ECORRUPT;
-    bool known = trouble == SQL_DENIED || trouble == SQL_WRONG || trouble == SQL_LIMIT ||
-                 trouble == SQL_NO_SCHEMA || trouble == SQL_UNIQUE || trouble == SQL_RANGE ||
-                 trouble == SQL_UNFIT || trouble == SQL_SETTING;
-    *definite = trouble == SQL_LOST ? !task->request.sent && refused : known;
+    *definite = trouble == SQL_LOST ? !task->request.sent && refused
+                                    : hf__sql_code(trouble) != HF_UNREACHABLE;
     int code = trouble == SQL_LOST ? why->code : hf__sql_code(trouble);
     if (trouble == SQL_RANGE && sql->settings.layout)
         code = HF_EINVAL;
-    if (code == HF_OK || (!*definite && code != HF_ELIMIT))
+    if (code == HF_OK || (!*definite && code != HF_ELIMIT && code != HF_ENOMEM))
         code = HF_UNREACHABLE;
     if (trouble != SQL_LOST)
         hf__explain(error, code, failure->native, "%s at %.100s: %.150s%s%s%s%s",

@@ -2,6 +2,7 @@
 /* What a session at a database is set up with, whatever the server's defaults are; and how many of
  * them a client has. */
 #include "conformance.h"
+#include "relay.h"
 #include "sql_bench.h"
 
 #include <arpa/inet.h>
@@ -309,15 +310,39 @@ TEST(many_threads_share_the_connections_of_their_client)
 
 /* ---- layout=session ---- */
 
-static hf_client *open_session_locks(const struct sql_server *server, const char *more,
-                                     hf_driver driver)
+static hf_client *open_at(const struct sql_server *server, int port, const char *more,
+                          hf_client_options options)
 {
     hf_client *client = NULL;
     char url[240];
 
-    snprintf(url, sizeof(url), "%s&layout=session%s", sql_server_url(server, server->port), more);
-    CHECK_CODE(hf_open(&client, url, &HF_CLIENT_OPTIONS(.driver = driver)), HF_OK);
+    snprintf(url, sizeof(url), "%s&layout=session%s", sql_server_url(server, port), more);
+    CHECK_CODE(hf_open(&client, url, &options), HF_OK);
     return client;
+}
+
+static hf_client *open_session_locks(const struct sql_server *server, const char *more,
+                                     hf_driver driver)
+{
+    return open_at(server, server->port, more, HF_CLIENT_OPTIONS(.driver = driver));
+}
+
+/* All sessions of users; or those that wait for a lock. */
+static void end_sessions(const struct sql_server *server, bool that_wait)
+{
+    if (!sql_server_is_mariadb(server)) {
+        sql_server_says(server,
+                        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE "
+                        "usename = '" SQL_SERVER_USER "' AND (NOT %d::boolean OR pid IN "
+                        "(SELECT pid FROM pg_locks WHERE NOT granted));",
+                        that_wait);
+        return;
+    }
+    const char *id = !that_wait ? "USER " SQL_SERVER_USER
+                                : sql_server_says(server, "SELECT MAX(ID) FROM "
+                                                          "information_schema.PROCESSLIST "
+                                                          "WHERE STATE = 'User lock';");
+    sql_server_says(server, "KILL %s;", id);
 }
 
 TEST(readers_that_wait_share_the_first_session_when_no_other_is_left)
@@ -348,16 +373,203 @@ TEST(unlock_on_an_ended_session_reports_the_loss)
         sql_server_start(&server, subject->kind);
         hf_client *client = open_session_locks(&server, "", HF_DRIVE_CALLER);
         CHECK_CODE(hf_lock(client, "lost", SOON_MS, NULL, &hold), HF_OK);
-        sql_server_says(&server, "%s",
-                        sql_server_is_mariadb(&server)
-                            ? "KILL USER " SQL_SERVER_USER ";"
-                            : "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
-                              "WHERE usename = '" SQL_SERVER_USER "';");
+        end_sessions(&server, false);
         hf_client *other = open_session_locks(&server, "", HF_DRIVE_THREAD);
         CHECK_CODE(hf_lock(other, "lost", SOON_MS, NULL, &next), HF_OK);
         CHECK_CODE(hf_unlock(hold), HF_LOST);
         give_back(next);
         hf_close(other);
+        hf_close(client);
+        sql_server_kill(&server);
+    }
+}
+
+/* ---- layout=session under faults: nothing of it ends by itself ---- */
+
+#define NEVER_LEASE_MS 600000
+
+/* `client` reaches the server by the relay, `other` by itself. */
+struct faulty {
+    struct sql_server server;
+    struct relay relay;
+    hf_client *client, *other;
+};
+
+static void begin_faulty(struct faulty *faulty, const char *kind)
+{
+    hf_client_options options = HF_CLIENT_OPTIONS(.lease_ms = NEVER_LEASE_MS);
+
+    *faulty = (struct faulty){ .client = NULL };
+    sql_server_start(&faulty->server, kind);
+    relay_start(&faulty->relay, faulty->server.port);
+    faulty->client = open_at(&faulty->server, faulty->relay.port, "&timeout=3000", options);
+    faulty->other = open_at(&faulty->server, faulty->server.port, "", options);
+    give_back(take_patiently(faulty->client, "one"));
+    give_back(take_patiently(faulty->other, "one"));
+}
+
+static void end_faulty(struct faulty *faulty)
+{
+    hf_close(faulty->client);
+    hf_close(faulty->other);
+    relay_stop(&faulty->relay);
+    sql_server_kill(&faulty->server);
+}
+
+/* The reply is lost to a statement that has waited, and its connection is cut; or to a try, and the
+ * server keeps its session until the next one ends it. That is granted the lock anew. */
+static void lose_reply_to_grant(struct faulty *faulty, bool waits)
+{
+    struct outcome outcome = { 0 };
+    hf_hold *hold = waits ? take_patiently(faulty->other, "one") : NULL;
+
+    if (!waits)
+        relay_swallow(&faulty->relay);
+    begin_wait(faulty->client, "one", HF_MUTEX, &outcome);
+    if (waits) {
+        EVENTUALLY(waiters(faulty->other, "one") == 1, SOON_MS);
+        relay_swallow(&faulty->relay);
+        give_back(hold);
+    }
+    EVENTUALLY(holders(faulty->other, "one") == 1, SOON_MS);
+    CHECK_INT(outcome.calls, 0);
+    if (waits)
+        relay_cut(&faulty->relay);
+    else
+        relay_hold(&faulty->relay);
+    relay_pass(&faulty->relay);
+    hold = await_grant(&outcome);
+    CHECK_CODE(probe(faulty->other, "one", HF_MUTEX, 0), HF_BUSY);
+    CHECK_INT(holders(faulty->other, "one"), 1);
+    give_back(hold);
+    CHECK_CODE(probe(faulty->other, "one", HF_MUTEX, 0), HF_OK);
+    check_nothing_left(faulty->other, "one");
+}
+
+TEST(grant_whose_reply_is_cut_off_is_granted_anew)
+{
+    EACH(subject)
+    {
+        struct faulty faulty;
+
+        begin_faulty(&faulty, subject->kind);
+        for (int waits = 0; waits < 2; waits++)
+            lose_reply_to_grant(&faulty, waits);
+        end_faulty(&faulty);
+    }
+}
+
+/* MariaDB and PostgreSQL show a waiter by its session. */
+static bool waits_on_another(hf_client *client, const char *session)
+{
+    const struct picture *picture = look(client, "one");
+
+    return picture->waiters == 1 &&
+           strcmp(find_role(picture, HF_ROLE_WAITER, 0)->owner_key, session) != 0;
+}
+
+static void end_waiting_session(struct faulty *faulty)
+{
+    struct outcome outcome = { 0 };
+    hf_hold *hold = take_patiently(faulty->other, "one");
+
+    begin_wait(faulty->client, "one", HF_MUTEX, &outcome);
+    EVENTUALLY(waiters(faulty->other, "one") == 1, SOON_MS);
+    char session[HF_OWNER_KEY_SIZE];
+    snprintf(session, sizeof(session), "%s",
+             find_role(look(faulty->other, "one"), HF_ROLE_WAITER, 0)->owner_key);
+    end_sessions(&faulty->server, true);
+    EVENTUALLY(waits_on_another(faulty->other, session), SOON_MS);
+    CHECK(hf_held(hold));
+    CHECK_INT(outcome.calls, 0);
+    give_back(hold);
+    give_back(await_grant(&outcome));
+    check_nothing_left(faulty->other, "one");
+}
+
+/* The server is gone for as long as it takes to start it. */
+static void restart_server(struct faulty *faulty)
+{
+    struct outcome outcome = { 0 };
+    _Atomic int losses = 0;
+    hf_hold *hold = take_watched(faulty->other, "one", &losses);
+
+    begin_wait(faulty->client, "one", HF_MUTEX, &outcome);
+    EVENTUALLY(waiters(faulty->other, "one") == 1, SOON_MS);
+    sql_server_kill(&faulty->server);
+    EVENTUALLY(losses == 1, SOON_MS);
+    CHECK(!hf_held(hold));
+    sql_server_start_again(&faulty->server);
+    CHECK_CODE(hf_unlock(hold), HF_LOST);
+    give_back(await_grant(&outcome));
+    give_back(take_patiently(faulty->other, "one"));
+}
+
+TEST(session_that_ends_is_a_loss_for_the_holder_and_another_wait_for_the_waiter)
+{
+    EACH(subject)
+    {
+        struct faulty faulty;
+        _Atomic int losses = 0;
+
+        begin_faulty(&faulty, subject->kind);
+        end_waiting_session(&faulty);
+        hf_hold *hold = take_watched(faulty.client, "one", &losses);
+        end_sessions(&faulty.server, false);
+        EVENTUALLY(losses == 1, SOON_MS);
+        CHECK_CODE(hf_unlock(hold), HF_LOST);
+        give_back(take_patiently(faulty.other, "one"));
+        restart_server(&faulty);
+        end_faulty(&faulty);
+    }
+}
+
+/* ---- a holder that is stopped ---- */
+
+#define SHORT_LEASE_MS 2000
+
+struct stopped {
+    const struct sql_server *server;
+    _Atomic int64_t believed_us; /* the last time at which it surely did */
+};
+
+static void believe_until_lost(void *arg)
+{
+    struct stopped *stopped = arg;
+    hf_client *client = open_at(stopped->server, stopped->server->port, "",
+                                HF_CLIENT_OPTIONS(.lease_ms = SHORT_LEASE_MS));
+    hf_hold *hold = take_patiently(client, "one");
+
+    parent_say("held");
+    for (int64_t now_us = monotonic_us(); hf_held(hold); now_us = monotonic_us())
+        stopped->believed_us = now_us;
+    CHECK_CODE(hf_unlock(hold), HF_LOST);
+    hf_close(client);
+}
+
+TEST(stopped_holder_has_stopped_believing_when_the_next_is_granted)
+{
+    EACH(subject)
+    {
+        struct sql_server server = { 0 };
+        struct stopped *stopped = shared_memory(sizeof *stopped);
+        struct child holder;
+        hf_hold *next;
+
+        sql_server_start(&server, subject->kind);
+        stopped->server = &server;
+        child_start(&holder, believe_until_lost, stopped);
+        child_wait_for(&holder, "held");
+        hf_client *client =
+            open_at(&server, server.port, "", HF_CLIENT_OPTIONS(.lease_ms = SHORT_LEASE_MS));
+        child_stop(&holder);
+        CHECK_CODE(hf_lock(client, "one", SOON_MS, NULL, &next), HF_OK);
+        int64_t granted_us = monotonic_us();
+        child_continue(&holder);
+        child_join(&holder);
+        if (stopped->believed_us >= granted_us)
+            FAIL("it still believed %lld us later", (long long)(stopped->believed_us - granted_us));
+        give_back(next);
         hf_close(client);
         sql_server_kill(&server);
     }

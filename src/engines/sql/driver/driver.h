@@ -129,7 +129,8 @@ enum sql_trouble {
     SQL_READ_ONLY, /* the server takes no writes: a replica, or one that has failed over */
     SQL_DENIED,    /* the user, the password, a privilege, or the certificate */
     SQL_SETTING,   /* a setting of the server's does not let locks work */
-    SQL_LIMIT,     /* disk space, connections, memory */
+    SQL_LIMIT,     /* disk space, connections, the server's memory */
+    SQL_NO_MEMORY, /* this process has none */
     SQL_NOT_READY, /* the server starts or shuts down, or could not be reached */
     SQL_LOST,      /* the connection is gone, or an error leaves open whether the script was
                       executed; see `sent` */

@@ -134,7 +134,7 @@ static enum sql_trouble trouble_of(unsigned code, const char *state, const char 
     case ER_TOO_BIG_SELECT:
         return SQL_SETTING;
     case CR_OUT_OF_MEMORY:
-        return SQL_LIMIT;
+        return SQL_NO_MEMORY;
     case CR_SOCKET_CREATE_ERROR:
     case CR_CONNECTION_ERROR:
     case CR_CONN_HOST_ERROR:

@@ -98,7 +98,7 @@ static bool fail_by_words(struct mysql_job *job, enum sql_trouble trouble, const
 
 static bool fail_by_memory(struct mysql_job *job)
 {
-    return fail_by_words(job, SQL_LIMIT, "out of memory for an answer");
+    return fail_by_words(job, SQL_NO_MEMORY, "out of memory for an answer");
 }
 
 /* ---- rows ---- */

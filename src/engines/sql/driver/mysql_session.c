@@ -236,7 +236,7 @@ static bool is_protected(struct mysql_session *session)
 static bool connect_session(struct mysql_session *session)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
-    struct sql_failure why = { .trouble = SQL_LIMIT, .text = "out of memory" };
+    struct sql_failure why = { .trouble = SQL_NO_MEMORY, .text = "out of memory" };
     pthread_once(&once, begin_library);
     session->mysql = mysql_init(NULL);
     if (!session->mysql) {

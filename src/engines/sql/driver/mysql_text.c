@@ -102,7 +102,7 @@ static bool fail(struct mysql_job *job, MYSQL *mysql)
 static bool fail_by_memory(struct mysql_job *job)
 {
     job->failed = true;
-    job->failure = (struct sql_failure){ .trouble = SQL_LIMIT, .text = "out of memory" };
+    job->failure = (struct sql_failure){ .trouble = SQL_NO_MEMORY, .text = "out of memory" };
     return false;
 }
 

@@ -43,32 +43,41 @@ static void stop_watching(struct pg *pg)
 
 static void descriptor_ready(uv_poll_t *handle, int status, int events);
 
-static bool watch(struct pg *pg, int events)
-{
-    int fd = PQsocket(pg->pg);
-    if (pg->poll && pg->fd != fd)
-        stop_watching(pg);
-    if (!pg->poll) {
-        pg->poll = fd < 0 ? NULL : hf__calloc(1, sizeof *pg->poll);
-        if (!pg->poll)
-            return false;
-        if (uv_poll_init(pg->base.host->uv, pg->poll, fd) != 0) {
-            free(pg->poll);
-            pg->poll = NULL;
-            return false;
-        }
-        pg->poll->data = pg;
-        pg->fd = fd;
-    }
-    loop_of(pg)->watches_more = true;
-    return uv_poll_start(pg->poll, events, descriptor_ready) == 0;
-}
-
 static void break_for(struct pg *pg, enum sql_trouble trouble, const char *words)
 {
     struct sql_failure why = { .trouble = trouble };
     snprintf(why.text, sizeof why.text, "%s", words);
     hf__pg_break(pg, &why);
+}
+
+static bool begin_watching(struct pg *pg, int fd)
+{
+    pg->poll = hf__calloc(1, sizeof *pg->poll);
+    if (!pg->poll) {
+        break_for(pg, SQL_NO_MEMORY, "out of memory for a connection");
+        return false;
+    }
+    if (fd < 0 || uv_poll_init(pg->base.host->uv, pg->poll, fd) != 0) {
+        free(pg->poll);
+        pg->poll = NULL;
+        break_for(pg, SQL_LIMIT, "the connection cannot be watched");
+        return false;
+    }
+    pg->poll->data = pg;
+    pg->fd = fd;
+    return true;
+}
+
+static void watch(struct pg *pg, int events)
+{
+    int fd = PQsocket(pg->pg);
+    if (pg->poll && pg->fd != fd)
+        stop_watching(pg);
+    if (!pg->poll && !begin_watching(pg, fd))
+        return;
+    loop_of(pg)->watches_more = true;
+    if (uv_poll_start(pg->poll, events, descriptor_ready) != 0)
+        break_for(pg, SQL_LIMIT, "the connection cannot be watched");
 }
 
 void hf__pg_watch(struct pg *pg)
@@ -78,8 +87,8 @@ void hf__pg_watch(struct pg *pg)
         struct sql_failure why;
         hf__pg_failure_of_connection(&why, pg->pg);
         hf__pg_break(pg, &why);
-    } else if (!watch(pg, more > 0 ? UV_READABLE | UV_WRITABLE : UV_READABLE)) {
-        break_for(pg, SQL_LIMIT, "the connection cannot be watched");
+    } else {
+        watch(pg, more > 0 ? UV_READABLE | UV_WRITABLE : UV_READABLE);
     }
 }
 
@@ -225,7 +234,7 @@ static void set_up(struct pg *pg)
              row_wait_ms(pg), keeps_zone, pg->base.settings->relaxed);
     pg->state = PG_SETTING_UP;
     if (!hf__pg_send_text(pg, text, NULL, is_set_up))
-        break_for(pg, SQL_LIMIT, "out of memory for a connection");
+        break_for(pg, SQL_NO_MEMORY, "out of memory for a connection");
 }
 
 /* A session that a pooler lends is left as it is, so each transaction says what it needs. The zone
@@ -239,7 +248,7 @@ static void lend(struct pg *pg, const char *zone)
                             " set_config('statement_timeout', '0', true),"
                             " set_config('TimeZone', %s, true)",
                             row_wait_ms(pg), pg->base.settings->layout ? quoted : "'UTC'") >= size)
-        break_for(pg, SQL_LIMIT, "out of memory for a connection");
+        break_for(pg, SQL_NO_MEMORY, "out of memory for a connection");
     else
         is_usable(pg);
     PQfreemem(quoted);
@@ -285,7 +294,7 @@ static void greet(struct pg *pg)
                           " current_setting('transaction_read_only'),"
                           " (SELECT reset_val FROM pg_settings WHERE name = 'TimeZone')",
                           NULL, is_greeted))
-        break_for(pg, SQL_LIMIT, "out of memory for a connection");
+        break_for(pg, SQL_NO_MEMORY, "out of memory for a connection");
 }
 
 /* ---- events of the descriptor ---- */
@@ -302,8 +311,8 @@ static void go_on_connecting(struct pg *pg)
         /* A server that has answered has answered for all. */
         if (why.trouble != SQL_NOT_READY || !hf__addresses_next(&pg->addresses))
             hf__pg_break(pg, &why);
-    } else if (!watch(pg, status == PGRES_POLLING_READING ? UV_READABLE : UV_WRITABLE)) {
-        break_for(pg, SQL_LIMIT, "the connection cannot be watched");
+    } else {
+        watch(pg, status == PGRES_POLLING_READING ? UV_READABLE : UV_WRITABLE);
     }
 }
 
@@ -414,7 +423,8 @@ static void connect_to(struct pg *pg, const char *address, unsigned port_number)
     pg->state = PG_CONNECTING;
     pg->pg = PQconnectStartParams(words.keys, words.values, 0);
     if (!pg->pg || PQstatus(pg->pg) == CONNECTION_BAD) {
-        struct sql_failure why = { .trouble = SQL_LIMIT, .text = "out of memory for a connection" };
+        struct sql_failure why = { .trouble = SQL_NO_MEMORY,
+                                   .text = "out of memory for a connection" };
         if (pg->pg)
             hf__pg_failure_of_connection(&why, pg->pg);
         hf__pg_break(pg, &why);
@@ -422,8 +432,7 @@ static void connect_to(struct pg *pg, const char *address, unsigned port_number)
     }
     PQsetErrorVerbosity(pg->pg, PQERRORS_VERBOSE);
     PQsetNoticeReceiver(pg->pg, ignore_notice, NULL);
-    if (!watch(pg, UV_WRITABLE))
-        break_for(pg, SQL_LIMIT, "the connection cannot be watched");
+    watch(pg, UV_WRITABLE);
 }
 
 static void attempt(struct sql_addresses *addresses)
@@ -490,7 +499,7 @@ static struct sql_connection *open_postgres(const struct hf_host *host,
 static void run_postgres(struct sql_connection *connection, struct sql_request *request)
 {
     struct pg *pg = pg_of(connection);
-    struct sql_failure why = { .trouble = SQL_LIMIT, .text = "out of memory for a request" };
+    struct sql_failure why = { .trouble = SQL_NO_MEMORY, .text = "out of memory for a request" };
     if (!hf__pg_send(pg, request))
         hf__pg_break(pg, &why);
 }
@@ -507,7 +516,7 @@ static void listen_postgres(struct sql_connection *connection, const char *chann
     char text[100];
     snprintf(text, sizeof text, "LISTEN %.63s", channel);
     if (!hf__pg_send_text(pg_of(connection), text, request, is_listening))
-        break_for(pg_of(connection), SQL_LIMIT, "out of memory for a request");
+        break_for(pg_of(connection), SQL_NO_MEMORY, "out of memory for a request");
 }
 
 static const char *version_postgres(struct sql_connection *connection)

@@ -206,7 +206,8 @@ static struct sql_value *read_fields(const PGresult *rows, struct sql_answer *an
 static void answer_request(struct sql_request *request, const PGresult *rows,
                            const struct sql_failure *failure)
 {
-    static const struct sql_failure no_memory = { .trouble = SQL_LIMIT, .text = "out of memory" };
+    static const struct sql_failure no_memory = { .trouble = SQL_NO_MEMORY,
+                                                  .text = "out of memory" };
     struct sql_answer answer = { .failure = failure };
     struct sql_value *fields = NULL;
     if (!failure && rows) {

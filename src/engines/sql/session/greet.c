@@ -35,7 +35,7 @@ static void greet_with(struct session_seat *seat, const struct sql_script *scrip
         hf__peer_break(&seat->peer, HF_ENOMEM, 0, "out of memory for a request");
         return;
     }
-    int64_t limit_ms = seat->all->lease_ms + SESSION_MARGIN_MS;
+    int64_t limit_ms = seat->all->lease_ms + SESSION_MARGIN_MS; /* mutant: server-ends-it-later */
     request->tries = tries;
     request->values[SQL_P_SESSION] =
         (struct sql_value){ .type = SQL_TEXT,
@@ -159,7 +159,7 @@ void hf__session_greet(struct hf_peer *peer)
         hf__peer_break(peer, HF_ENOTSUP, 0,
                        "a pooler in between lends sessions to other programs, and session locks "
                        "with them; connect to the server itself, or leave layout=session out");
-    else if (seat->fence || seat->connection->crowded)
+    else if (seat->fence || seat->connection->crowded) /* mutant: old-session-is-ended */
         greet_with(seat, end_old_script(seat), old_session_ended, 0);
     else
         greet_with(seat, script_of(seat, SESSION_SET_UP), set_up, 0);

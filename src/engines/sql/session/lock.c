@@ -158,7 +158,7 @@ static void unlocked(struct session_request *request, const struct sql_answer *a
     bool held = hf__known_holds(known_of(claim));
     if (is_lost(request, answer)) {
         /* The session has ended before the reply, maybe before the unlock. */
-        claim->op->out.lost = held;
+        claim->op->out.lost = held; /* mutant: unlock-without-a-reply */
         if (claim->releasing)
             hf__session_finish(claim, HF_GONE);
         else
@@ -370,6 +370,7 @@ static bool seems_held(struct session_claim *claim)
 {
     unsigned char *guesses = contended(claim);
     /* Without a session to wait on, only a try finds out. */
+    /* mutant: try-is-no-guess */
     if (!claim->op->in.enqueue || *guesses == 0 || !hf__session_seat_find(claim->all))
         return false;
     --*guesses;

@@ -61,7 +61,7 @@ static void end_session(struct session_seat *seat)
     hf__timer_stop(loop_of(seat), &seat->idle);
     if (!session)
         return;
-    session->over = true;
+    session->over = true; /* mutant: session-takes-all-its-locks-along */
     session->lease.asked_at_ms = hf__session_now(seat->all) - 2 * session->lease.lease_ms;
     HF_LIST_FOREACH (link, following, &seat->claims)
         hf__session_claim_lost(HF_CONTAINER(link, struct session_claim, link));
@@ -207,14 +207,13 @@ int hf__session_explain(struct session_request *request, const struct sql_failur
         int code = why->code == HF_OK ? HF_UNREACHABLE : why->code;
         *definite = !request->request.sent &&
                     (code == HF_DENIED || code == HF_EINVAL || code == HF_ENOTSUP);
-        code = *definite || code == HF_ELIMIT ? code : HF_UNREACHABLE;
+        code = *definite || code == HF_ELIMIT || code == HF_ENOMEM ? code : HF_UNREACHABLE;
         hf__explain(error, code, why->native, "%s",
                     *why->text ? why->text : "the connection to the database was lost");
         return code;
     }
-    *definite = trouble == SQL_DENIED || trouble == SQL_WRONG || trouble == SQL_LIMIT ||
-                trouble == SQL_UNFIT || trouble == SQL_SETTING || trouble == SQL_NO_SCHEMA;
-    int code = *definite ? hf__sql_code(trouble) : HF_UNREACHABLE;
+    int code = hf__sql_code(trouble);
+    *definite = code != HF_UNREACHABLE;
     hf__explain(error, code, failure->native, "%s at %.100s: %.150s%s%s%s%s",
                 settings->driver->name, settings->shown, failure->text, *failure->state ? " (" : "",
                 failure->state, *failure->state ? ")" : "", hf__sql_advice(settings, failure));

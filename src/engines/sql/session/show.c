@@ -490,6 +490,7 @@ static void break_holder(struct session_request *request, struct holder *holder)
     } else if (is_own(all, holder->id)) {
         oneshot->result = hf__session_take_away(all, &request->key, holder->id);
         hf__session_oneshot_ends(all, oneshot, HF_OK);
+        /* mutant: other-locks-of-the-session */
     } else if (holder->locks == 0 || (holder->locks > 1 && !oneshot->key)) {
         refuse_to_kill(request, holder);
     } else {
