@@ -63,6 +63,17 @@ static void write_lease(struct torture_driver *driver)
     torture_write(driver->writer, &record);
 }
 
+/* Session locks of databases. */
+static void write_what_ends_holds(struct torture_driver *driver)
+{
+    struct torture_record record = { .kind = TORTURE_NOTE,
+                                     .client = TORTURE_NOBODY,
+                                     .text = TORTURE_CONNECTION_NOTE };
+
+    if (strstr(driver->plan->url, "layout=session"))
+        torture_write(driver->writer, &record);
+}
+
 /* Nor may he call a bug what the store does not promise. */
 static void write_promises(struct torture_driver *driver)
 {
@@ -174,6 +185,7 @@ static void run(struct torture_driver *driver)
              "holdfast:torture:%016llx:", (unsigned long long)driver->run);
     torture_choose_locks(driver->arena, driver->subject, driver->plan->faults);
     write_lease(driver);
+    write_what_ends_holds(driver);
     write_promises(driver);
     write_locks(driver);
     bool relays =

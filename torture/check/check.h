@@ -98,6 +98,7 @@ struct torture_checking {
     size_t crash_count;
     struct torture_fault *faults; /* by when they began */
     size_t fault_count;
+    bool held_by_connections;
     int64_t *hand_overs_ns;
     size_t hand_over_count;
     size_t lock_count;
@@ -134,6 +135,10 @@ bool torture_collect_faults(struct torture_checking *checking);
 #define TORTURE_STORE (TORTURE_NOBODY - 1)
 bool torture_was_faulty(const struct torture_checking *checking, int64_t from_ns, int64_t to_ns,
                         uint32_t client);
+/* Whether a fault may have taken from the client what it held: one of the store, or of the client's
+ * connection, where what is held ends with that. */
+bool torture_may_have_lost(const struct torture_checking *checking, int64_t from_ns, int64_t to_ns,
+                           uint32_t client);
 
 static inline bool torture_is_acquisition(const struct torture_record *invoke)
 {

@@ -43,6 +43,11 @@ static void take_record(struct torture_checking *checking, const struct torture_
         end_with_client(checking, record);
         return;
     }
+    if (record->kind == TORTURE_NOTE) {
+        checking->held_by_connections |=
+            strncmp(record->text, TORTURE_CONNECTION_NOTE, sizeof record->text) == 0;
+        return;
+    }
     if (record->kind == TORTURE_FAULT_ON) {
         checking->faults[checking->fault_count++] = (struct torture_fault){
             .from_ns = record->at_ns, .to_ns = TORTURE_NEVER, .on = record
@@ -99,8 +104,18 @@ static size_t begun_by(const struct torture_checking *checking, int64_t at_ns)
     return low;
 }
 
-bool torture_was_faulty(const struct torture_checking *checking, int64_t from_ns, int64_t to_ns,
-                        uint32_t client)
+static bool is_of_connection(const struct torture_fault *fault)
+{
+    static const char *const names[] = { "reset", "hole",         "mute",
+                                         "drip",  "late-release", "error-reply" };
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (strncmp(fault->on->text, names[i], sizeof fault->on->text) == 0)
+            return true;
+    return false;
+}
+
+static bool has_struck(const struct torture_checking *checking, int64_t from_ns, int64_t to_ns,
+                       uint32_t client, bool by_connection)
 {
     int64_t since_ns = from_ns - checking->limits.grace_ns;
     size_t looked = 0;
@@ -109,9 +124,23 @@ bool torture_was_faulty(const struct torture_checking *checking, int64_t from_ns
         if (fault->longest_ns < since_ns)
             return false;
         uint32_t victim = fault->on->client;
-        bool about = client == TORTURE_NOBODY || victim == client || victim == TORTURE_NOBODY;
+        bool about = client == TORTURE_NOBODY || victim == TORTURE_NOBODY ||
+                     (victim == client && (!by_connection || is_of_connection(fault)));
         if ((about && fault->to_ns >= since_ns) || looked == FAULTS_AT_A_TIME)
             return true;
     }
     return false;
+}
+
+bool torture_was_faulty(const struct torture_checking *checking, int64_t from_ns, int64_t to_ns,
+                        uint32_t client)
+{
+    return has_struck(checking, from_ns, to_ns, client, false);
+}
+
+bool torture_may_have_lost(const struct torture_checking *checking, int64_t from_ns, int64_t to_ns,
+                           uint32_t client)
+{
+    bool by_connection = checking->held_by_connections; /* mutant: loss-with-its-connection */
+    return has_struck(checking, from_ns, to_ns, by_connection ? client : TORTURE_STORE, true);
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* L5: a hold lasts until it is released, or its lease is over. An earlier loss takes a fault of the
- * store itself: what strikes a client or its connection takes nothing away. A LOST proves nothing
- * here, as it may be about another hold of that name in the same process. */
+ * store itself: what strikes a client or its connection takes nothing away, unless holds end with
+ * their connection. A LOST proves nothing here, as it may be about another hold of that name in the
+ * same process. */
 #include "torture/check/check.h"
 
 #include <stdio.h>
@@ -37,9 +38,10 @@ void torture_check_losses(struct torture_checking *checking, const struct tortur
         if (hold->nested || hold->entered || hold->unclear)
             continue;
         checking->report->checked[TORTURE_L5]++;
+        const struct torture_record *invoke = hold->call->invoke;
         /* mutant: loss-is-excused-by-faults-of-store */
-        if (hold->lost_early && !torture_was_faulty(checking, hold->call->invoke->at_ns,
-                                                    hold->lost_early->at_ns, TORTURE_STORE))
+        if (hold->lost_early && !torture_may_have_lost(checking, invoke->at_ns,
+                                                       hold->lost_early->at_ns, invoke->client))
             found_loss(checking, lock, hold);
     }
 }

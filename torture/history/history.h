@@ -63,6 +63,8 @@ enum torture_share { TORTURE_EXCLUSIVE, TORTURE_SHARED, TORTURE_UPGRADABLE };
 
 /* The text of a TORTURE_NOTE whose `until_ns` is the length of the run's leases. */
 #define TORTURE_LEASE_NOTE "lease"
+/* The text of a TORTURE_NOTE: what a client holds ends with its connection. */
+#define TORTURE_CONNECTION_NOTE "held by a connection"
 
 /* Flags of a TORTURE_LOCK. */
 #define TORTURE_FENCED 1u /* each exclusive grant carries a token, and they rise */

@@ -28,6 +28,8 @@ enum { TIDY_TRIES = 50, TIDY_AGAIN_MS = 100 };
 #define KILL (1u << TORTURE_SERVER_KILL)
 #define CLOCK (1u << TORTURE_STORE_CLOCK)
 #define PARTITION (1u << TORTURE_PARTITION)
+/* With 32 sessions each request of a client has a place in the queue. */
+#define SESSION_LOCKS "?layout=session&sessions=32"
 
 const struct torture_deployment *torture_deployment(unsigned index)
 {
@@ -52,6 +54,10 @@ const struct torture_deployment *torture_deployment(unsigned index)
           &torture_mariadb_server, 1, true, STOP | KILL, STOP | KILL },
         { "postgres", "one PostgreSQL server that writes each commit to disk before it answers",
           &torture_postgres_server, 1, true, STOP | KILL, STOP | KILL },
+        { "mariadb-session", "the same, with the named locks of its sessions",
+          &torture_mariadb_server, 1, true, STOP | KILL, STOP, SESSION_LOCKS },
+        { "postgres-session", "the same, with the advisory locks of its sessions",
+          &torture_postgres_server, 1, true, STOP | KILL, STOP, SESSION_LOCKS },
         { "memcached", "one memcached server, which keeps nothing on disk",
           &torture_memcached_server, 1, false, STOP | KILL, STOP },
     };

@@ -47,6 +47,7 @@ struct torture_deployment {
     bool durable;           /* every change is written to disk before it is answered */
     unsigned faults;        /* of its servers: bits 1u << torture_fault */
     unsigned promised_over; /* those of them over which locks stay exclusive */
+    const char *options;    /* of the URL, from its '?' on; or NULL */
 };
 
 struct torture_server {

@@ -139,8 +139,9 @@ static bool is_mariadb_ready(const struct torture_sandbox *sandbox,
 
 static void lead_to_mariadb(struct torture_sandbox *sandbox)
 {
-    snprintf(sandbox->url, sizeof sandbox->url, "mariadb://root:@%s:%u/holdfast",
-             torture_sandbox_address(sandbox, &sandbox->servers[0]), sandbox->servers[0].port);
+    snprintf(sandbox->url, sizeof sandbox->url, "mariadb://root:@%s:%u/holdfast%s",
+             torture_sandbox_address(sandbox, &sandbox->servers[0]), sandbox->servers[0].port,
+             sandbox->deployment->options ? sandbox->deployment->options : "");
 }
 
 const struct torture_server_kind torture_mariadb_server = {
@@ -237,8 +238,9 @@ static bool is_postgres_ready(const struct torture_sandbox *sandbox,
 
 static void lead_to_postgres(struct torture_sandbox *sandbox)
 {
-    snprintf(sandbox->url, sizeof sandbox->url, "postgres://postgres@%s:%u/postgres",
-             torture_sandbox_address(sandbox, &sandbox->servers[0]), sandbox->servers[0].port);
+    snprintf(sandbox->url, sizeof sandbox->url, "postgres://postgres@%s:%u/postgres%s",
+             torture_sandbox_address(sandbox, &sandbox->servers[0]), sandbox->servers[0].port,
+             sandbox->deployment->options ? sandbox->deployment->options : "");
 }
 
 const struct torture_server_kind torture_postgres_server = {
