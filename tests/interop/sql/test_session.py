@@ -10,6 +10,7 @@ import hashlib
 import os
 import pathlib
 import signal
+import struct
 import subprocess
 import sys
 import time
@@ -30,9 +31,9 @@ HOLDS = ["sh", "-c", "echo held; exec sleep 600"]
 
 
 def ascii_key(name):
-    """DistributedLock.Postgres: 7 bits a character, a zero, and ones up to 64 bits."""
+    """DistributedLock.Postgres: 7 bits a character, a zero, and ones up to 64 bits; as a pair."""
     bits = "".join(f"{ord(letter):07b}" for letter in name) + "0"
-    return int.from_bytes(int(bits.ljust(64, "1"), 2).to_bytes(8, "big"), "big", signed=True)
+    return "%d, %d" % struct.unpack(">ii", int(bits.ljust(64, "1"), 2).to_bytes(8, "big"))
 
 
 def sha1_key(name):

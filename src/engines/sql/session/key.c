@@ -11,7 +11,7 @@
 
 /* What Rails multiplies the database's checksum with, for its migrations. */
 #define RAILS_SALT INT64_C(2053462845)
-/* DistributedLock's name: 9 characters of 7 bits fit into a number. */
+/* DistributedLock's name: 9 characters of 7 bits fit into a pair of numbers. */
 #define ASCII_KEY_MAX 9u
 #define BASE32_LENGTH 32u
 
@@ -83,7 +83,9 @@ static void distributedlock_key(struct session_key *key, const char *name, size_
         bits <<= 1;
         for (size_t i = length; i < ASCII_KEY_MAX; i++)
             bits = bits << 7 | 0x7f;
-        key->number = (int64_t)bits;
+        key->number = (int32_t)(bits >> 32);
+        key->second = (int32_t)(uint32_t)bits;
+        key->pair = true;
     } else if (!hexadecimal_key(key, name, length)) {
         hf__session_sha1(digest, name, length);
         *key = (struct session_key){ .number = number_of(digest, false) };
