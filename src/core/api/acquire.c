@@ -157,24 +157,6 @@ static int answer_nested(struct hf_client *client, uint64_t name_hash, hf_hold *
     return HF_OK;
 }
 
-static void start_async(struct hf_claim *claim, const struct hf_lock_args *ask, bool raise,
-                        hf_done_cb *done, void *arg)
-{
-    struct hf_lock_args asked = *ask;
-    if (raise)
-        asked.lease_ms = claim->op.in.lease_ms;
-    begin(claim, &asked);
-    hf__uv_loop_request_begins(claim->client);
-    struct hf_shard *shard = claim->shard;
-    hf__shard_lock(shard);
-    claim->done = done;
-    claim->done_arg = arg;
-    if (raise)
-        claim->op.in.keep = HF_UPGRADE;
-    hf__claim_post(claim, raise ? HF_CMD_TURN : HF_CMD_START);
-    hf__shard_unlock(shard);
-}
-
 static int lock_async(struct hf_client *client, struct hf_lock_args *ask, hf_done_cb *done,
                       void *arg, hf_request *ret)
 {
@@ -183,9 +165,23 @@ static int lock_async(struct hf_client *client, struct hf_lock_args *ask, hf_don
     if (entrance.how == HF_ADMIT_NESTED)
         return answer_nested(client, ask->name_hash, entrance.answer.hold, done, arg);
     if (entrance.how != HF_ADMIT_NO) {
+        struct hf_claim *claim = entrance.claim;
         if (ret)
-            *ret = hf__claim_id(entrance.claim);
-        start_async(entrance.claim, ask, entrance.how == HF_ADMIT_UPGRADE, done, arg);
+            *ret = hf__claim_id(claim);
+        bool raise = entrance.how == HF_ADMIT_UPGRADE;
+        struct hf_lock_args asked = *ask;
+        if (raise)
+            asked.lease_ms = claim->op.in.lease_ms;
+        begin(claim, &asked);
+        hf__uv_loop_request_begins(claim->client);
+        struct hf_shard *shard = claim->shard;
+        hf__shard_lock(shard);
+        claim->done = done;
+        claim->done_arg = arg;
+        if (raise)
+            claim->op.in.keep = HF_UPGRADE;
+        hf__claim_post(claim, raise ? HF_CMD_TURN : HF_CMD_START);
+        hf__shard_unlock(shard);
         hf__lock_entry_call_ended(client, ask->name_hash);
     }
     return hf__answer_return(client, ask->name, &entrance.answer);

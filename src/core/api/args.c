@@ -196,20 +196,15 @@ static int read_options(struct hf_lock_args *ask, struct hf_client *client,
 /* How old the known length of all suspends may be. */
 #define SUSPENDED_FRESH_MS 10
 
-static int64_t coarse_ms(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
 /* Where nothing is timed, the time is only shown to others, and a clock that is a few milliseconds
  * behind, at a fraction of the price, will do. It stops in suspend. */
 static int64_t now_for(struct hf_client *client, const struct hf_lock_args *ask)
 {
     if (!client->here || ask->wait_ms > 0 || ask->lease_ms)
         return client->loop.clock(client->loop.arg);
-    int64_t now_ms = coarse_ms();
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+    int64_t now_ms = (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
     int64_t read_ms = atomic_load_explicit(&client->suspended_at_ms, memory_order_relaxed);
     if (now_ms - read_ms >= SUSPENDED_FRESH_MS) {
         atomic_store_explicit(&client->suspended_ms, hf__clock_ms() - now_ms, memory_order_relaxed);

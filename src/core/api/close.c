@@ -86,13 +86,6 @@ static void rouse(struct hf_claim *claim, void *arg)
     client->sync->wake(client->engine, &claim->op);
 }
 
-static void drop_all_holds(struct hf_claim *claim)
-{
-    while (!hf__list_empty(&claim->grant->holds))
-        hf__lock_entry_drop_hold(HF_CONTAINER(claim->grant->holds.next, struct hf_hold, link));
-    claim->held_mode = HF_KEEP_NOTHING;
-}
-
 /* One claim's way out: what waits is ended, what is held is given back. Returns true while it is
  * there. `holds_too`: no call is inside any more, so no other thread drives it. */
 static bool push_out(struct hf_shard *shard, struct hf_claim *claim, bool holds_too)
@@ -106,7 +99,9 @@ static bool push_out(struct hf_shard *shard, struct hf_claim *claim, bool holds_
     if (there)
         hf__claim_waiters_end_waits(claim);
     if (held && holds_too) {
-        drop_all_holds(claim);
+        while (!hf__list_empty(&claim->grant->holds))
+            hf__lock_entry_drop_hold(HF_CONTAINER(claim->grant->holds.next, struct hf_hold, link));
+        claim->held_mode = HF_KEEP_NOTHING;
         uint32_t uses = claim->uses;
         hf__shard_unlock(shard);
         hf__claim_settle(claim, shard, uses);
@@ -189,18 +184,6 @@ static void begun(struct hf_task *task)
     look(closing);
 }
 
-static void end_claims(struct hf_client *client)
-{
-    struct closing closing = { .client = client, .waiting_for_calls = true };
-    atomic_store(&client->closing, 1);
-    hf__claims_visit(client, rouse, client);
-    hf__task_init(&closing.task, begun);
-    hf__timer_init(&closing.timer, looked);
-    bool turns = hf__uv_loop_begin_wait(client);
-    hf__loop_post(&client->loop, &closing.task);
-    hf__uv_loop_wait(client, &closing.done, turns);
-}
-
 struct engine_end {
     struct hf_task task;
     struct hf_client *client;
@@ -231,16 +214,6 @@ static void close_engine(struct hf_task *task)
     end->client->ops->close(end->client->engine, engine_closed, end);
 }
 
-/* An engine that was opened before the thread was started is closed on this one. */
-static void end_engine(struct hf_client *client)
-{
-    struct engine_end end = { .client = client };
-    hf__task_init(&end.task, close_engine);
-    bool turns = hf__uv_loop_begin_wait(client);
-    hf__loop_post(&client->loop, &end.task);
-    hf__uv_loop_wait(client, &end.done, turns);
-}
-
 void hf__client_free(struct hf_client *client)
 {
     hf__oneshots_discard(client);
@@ -257,7 +230,12 @@ void hf__client_close_parts(struct hf_client *client)
     hf__fork_unregister(client);
     if (client->engine) {
         hf__lock_table_drop_idle(client);
-        end_engine(client);
+        /* An engine that was opened before the thread was started is closed on this one. */
+        struct engine_end end = { .client = client };
+        hf__task_init(&end.task, close_engine);
+        bool turns = hf__uv_loop_begin_wait(client);
+        hf__loop_post(&client->loop, &end.task);
+        hf__uv_loop_wait(client, &end.done, turns);
     }
     if (client->drive)
         hf__uv_loop_close(client);
@@ -280,6 +258,13 @@ void hf_close(hf_client *client)
         hf__answer_fail(HF_EDEADLK, "a callback must not close its own client");
         return;
     }
-    end_claims(client);
+    struct closing closing = { .client = client, .waiting_for_calls = true };
+    atomic_store(&client->closing, 1);
+    hf__claims_visit(client, rouse, client);
+    hf__task_init(&closing.task, begun);
+    hf__timer_init(&closing.timer, looked);
+    bool turns = hf__uv_loop_begin_wait(client);
+    hf__loop_post(&client->loop, &closing.task);
+    hf__uv_loop_wait(client, &closing.done, turns);
     hf__client_close_parts(client);
 }

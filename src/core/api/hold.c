@@ -116,17 +116,6 @@ struct parting {
     char name[HF_NAME_MAX + 1];
 };
 
-static void remember(struct parting *parting, const struct hf_grant *grant)
-{
-    parting->events = hf__host_wants_events(&grant->shard->client->host);
-    size_t length = grant->entry->name_length, enough = 47 + grant->shard->client->prefix_length;
-    if (length > enough && !parting->events)
-        length = enough;
-    memcpy(parting->name, grant->entry->name, length);
-    parting->name[length] = 0;
-    parting->token = atomic_load(&grant->token);
-}
-
 static int unlock(struct hf_hold *hold, bool wait)
 {
     struct hf_shard *shard = hold->grant->shard;
@@ -139,7 +128,14 @@ static int unlock(struct hf_hold *hold, bool wait)
         hf__shard_unlock(shard);
         return HF_OK;
     }
-    remember(&parting, hold->grant);
+    const struct hf_grant *grant = hold->grant;
+    parting.events = hf__host_wants_events(&grant->shard->client->host);
+    size_t length = grant->entry->name_length, enough = 47 + grant->shard->client->prefix_length;
+    if (length > enough && !parting.events)
+        length = enough;
+    memcpy(parting.name, grant->entry->name, length);
+    parting.name[length] = 0;
+    parting.token = atomic_load(&grant->token);
     if (!claim) {
         struct hf_answer answer = { .code = hf__compact_drop_hold(hold) };
         hf__shard_unlock(shard);

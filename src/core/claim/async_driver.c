@@ -264,14 +264,6 @@ static void start(struct hf_claim *claim)
     }
 }
 
-static void take_turn(struct hf_claim *claim)
-{
-    if (claim->state == HF_CLAIM_QUEUED)
-        hf__claim_drive(claim, HF_ON_TURN);
-    else if (claim->state == HF_CLAIM_HELD && claim->upgrading)
-        hf__claim_drive(claim, HF_ON_UPGRADE);
-}
-
 /* With the shard locked: is the loop to do it? Not if by now a calling thread may be driving the
  * claim: what it is about was done when an earlier one arrived. Nor what ends another request. */
 static bool is_for_loop(const struct hf_claim *claim, unsigned command)
@@ -282,19 +274,6 @@ static bool is_for_loop(const struct hf_claim *claim, unsigned command)
         return true;
     return !claim->here &&
            (command != HF_CMD_CANCEL || claim->generation == claim->canceled_request);
-}
-
-/* With the shard unlocked. */
-static void run(struct hf_claim *claim, unsigned command)
-{
-    if (command == HF_CMD_START)
-        start(claim);
-    else if (command == HF_CMD_TURN)
-        take_turn(claim);
-    else if (command == HF_CMD_CANCEL && !claim->completed)
-        hf__claim_drive(claim, HF_ON_END);
-    else if (command == HF_CMD_SETTLE)
-        hf__claim_drive(claim, HF_ON_DOWNGRADE);
 }
 
 /* One command at a time: the others come in the same turn, and find what this one has left. A
@@ -324,8 +303,18 @@ static void command_arrived(struct hf_task *task)
     if (runs && command == HF_CMD_SETTLE)
         runs = hf__claim_begin_lowering(claim);
     hf__shard_unlock(shard);
-    if (runs)
-        run(claim, command);
+    if (!runs)
+        return;
+    if (command == HF_CMD_START)
+        start(claim);
+    else if (command == HF_CMD_TURN && claim->state == HF_CLAIM_QUEUED)
+        hf__claim_drive(claim, HF_ON_TURN);
+    else if (command == HF_CMD_TURN && claim->state == HF_CLAIM_HELD && claim->upgrading)
+        hf__claim_drive(claim, HF_ON_UPGRADE);
+    else if (command == HF_CMD_CANCEL && !claim->completed)
+        hf__claim_drive(claim, HF_ON_END);
+    else if (command == HF_CMD_SETTLE)
+        hf__claim_drive(claim, HF_ON_DOWNGRADE);
 }
 
 /* ---- what the watchdog says ---- */

@@ -5,21 +5,17 @@
 #include "core/api/explain.h"
 #include "core/claim/claim_fsm.h"
 
-/* What lasts for all uses of a claim's memory. */
-static void prepare_claim(struct hf_shard *shard, struct hf_claim *claim)
-{
-    claim->client = shard->client;
-    claim->shard = shard;
-    hf__link_init(&claim->rest_link);
-    hf__link_init(&claim->lease_link);
-    hf__link_init(&claim->undo_link);
-    claim->client->driver->init(claim);
-}
-
 void hf__claim_reset(struct hf_shard *shard, struct hf_claim *claim)
 {
-    if (!claim->client)
-        prepare_claim(shard, claim);
+    if (!claim->client) {
+        /* What lasts for all uses of a claim's memory. */
+        claim->client = shard->client;
+        claim->shard = shard;
+        hf__link_init(&claim->rest_link);
+        hf__link_init(&claim->lease_link);
+        hf__link_init(&claim->undo_link);
+        claim->client->driver->init(claim);
+    }
     size_t fresh = offsetof(struct hf_claim, entry);
     hf__link_init(&claim->entry_link);
     hf__zero((char *)claim + fresh, offsetof(struct hf_claim, text) - fresh);

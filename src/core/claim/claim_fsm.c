@@ -333,31 +333,6 @@ static unsigned step_asking(struct hf_claim *claim, enum hf_claim_event event, i
     return complete(claim, why(claim, event, lost, now_ms));
 }
 
-static unsigned step_waiting(struct hf_claim *claim, enum hf_claim_event event, int64_t now_ms)
-{
-    bool lost = event == HF_ON_LEASE_LOST && holds_something(claim);
-    if (event == HF_ON_DEADLINE || event == HF_ON_END || lost) {
-        claim->leaving = true;
-        return complete(claim, why(claim, event, lost, now_ms)) | leave(claim, now_ms);
-    }
-    if (event == HF_ON_LEASE_LOST) /* mutant: owner-loses-its-place-in-line */
-        say(claim, "displaced");
-    if (event == HF_ON_WAKE || event == HF_ON_RETRY || event == HF_ON_LEASE_LOST)
-        return ask(claim, now_ms);
-    return HF_DO_NOTHING;
-}
-
-static unsigned step_held(struct hf_claim *claim, enum hf_claim_event event, int64_t now_ms)
-{
-    if (event == HF_ON_UPGRADE)
-        return atomic_load(&claim->grant->lost) ? complete(claim, HF_LOST) : ask(claim, now_ms);
-    if (event == HF_ON_DOWNGRADE) {
-        claim->granted_late = false; /* a raise's, whose caller has been told */
-        return leave(claim, now_ms);
-    }
-    return HF_DO_NOTHING;
-}
-
 /* What hf_unlock hears of a release that the store has confirmed. */
 static int release_result(const struct hf_claim *claim)
 {
@@ -441,10 +416,26 @@ static unsigned step(struct hf_claim *claim, enum hf_claim_event event, int64_t 
         return step_queued(claim, event, now_ms);
     case HF_CLAIM_ASKING:
         return step_asking(claim, event, now_ms);
-    case HF_CLAIM_WAITING:
-        return step_waiting(claim, event, now_ms);
+    case HF_CLAIM_WAITING: {
+        bool lost = event == HF_ON_LEASE_LOST && holds_something(claim);
+        if (event == HF_ON_DEADLINE || event == HF_ON_END || lost) {
+            claim->leaving = true;
+            return complete(claim, why(claim, event, lost, now_ms)) | leave(claim, now_ms);
+        }
+        if (event == HF_ON_LEASE_LOST) /* mutant: owner-loses-its-place-in-line */
+            say(claim, "displaced");
+        if (event == HF_ON_WAKE || event == HF_ON_RETRY || event == HF_ON_LEASE_LOST)
+            return ask(claim, now_ms);
+        return HF_DO_NOTHING;
+    }
     case HF_CLAIM_HELD:
-        return step_held(claim, event, now_ms);
+        if (event == HF_ON_UPGRADE)
+            return atomic_load(&claim->grant->lost) ? complete(claim, HF_LOST) : ask(claim, now_ms);
+        if (event == HF_ON_DOWNGRADE) {
+            claim->granted_late = false; /* a raise's, whose caller has been told */
+            return leave(claim, now_ms);
+        }
+        return HF_DO_NOTHING;
     case HF_CLAIM_LEAVING:
         return step_leaving(claim, event, now_ms);
     case HF_CLAIM_OVER:

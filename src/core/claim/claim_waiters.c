@@ -50,17 +50,6 @@ static bool leave_line(struct hf_waiter **at, const struct hf_waiter *waiter)
     return true;
 }
 
-/* What the release was answered last, or why the store is silent. */
-static void find_words(struct hf_claim *claim, hf_error **error)
-{
-    const struct hf_engine_ops *ops = claim->client->ops;
-    const hf_error *last = claim->op.out.error;
-    if (last)
-        hf__explain(error, last->code, last->native, "%s", last->text);
-    else if (ops->why_silent)
-        ops->why_silent(claim->client->engine, &claim->op, error);
-}
-
 /* It was silence, unless an earlier raise is waiting for what the store has refused. */
 static void patience_over(struct hf_timer *timer)
 {
@@ -78,8 +67,15 @@ static void patience_over(struct hf_timer *timer)
     if (!waiter->asks) /* mutant: silence-that-unlock-ends */
         hf__client_heard(claim->client, false);
     waiter->answer.code = refused ? HF_BUSY : HF_UNREACHABLE;
-    if (!waiter->asks)
-        find_words(claim, &waiter->answer.error);
+    if (!waiter->asks) {
+        /* What the release was answered last, or why the store is silent. */
+        const struct hf_engine_ops *ops = claim->client->ops;
+        const hf_error *last = claim->op.out.error;
+        if (last)
+            hf__explain(&waiter->answer.error, last->code, last->native, "%s", last->text);
+        else if (ops->why_silent)
+            ops->why_silent(claim->client->engine, &claim->op, &waiter->answer.error);
+    }
     hf__uv_loop_notify(claim->client, &waiter->answered);
 }
 

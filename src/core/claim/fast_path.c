@@ -27,11 +27,6 @@ bool hf__fast_acquire(struct hf_claim *claim, const struct hf_lock_args *ask,
     return true;
 }
 
-static bool is_last(const struct hf_claim *claim, const struct hf_hold *hold)
-{
-    return claim->grant->holds.next == &hold->link && claim->grant->holds.prev == &hold->link;
-}
-
 /* Nothing is under way, and no other thread looks at it. */
 static bool is_at_rest(const struct hf_claim *claim)
 {
@@ -45,8 +40,9 @@ bool hf__fast_release(struct hf_shard *shard, struct hf_hold *hold)
 {
     struct hf_claim *claim = hold->grant->claim;
     struct hf_client *client = claim->client;
-    if (!client->sync || !is_last(claim, hold) || !is_at_rest(claim) ||
-        hf__host_wants_events(&client->host))
+    const struct hf_link *holds = &claim->grant->holds;
+    bool is_last = holds->next == &hold->link && holds->prev == &hold->link;
+    if (!client->sync || !is_last || !is_at_rest(claim) || hf__host_wants_events(&client->host))
         return false;
     claim->op.in.keep = HF_KEEP_NOTHING;
     if (!client->sync->fast_release(client->engine, &claim->op, &claim->entry->kept))

@@ -111,17 +111,6 @@ static void look_at(struct hf_timer *timer)
     client_of(lease)->ops->renew(client_of(lease)->engine, lease);
 }
 
-/* The engine has filled the lease; what is ours in it may be zero, or from an earlier grant. */
-static void begin_watch(struct hf_lease *lease)
-{
-    assert(lease->engine && lease->lease_ms > 0);
-    hf__link_init(&lease->holders);
-    hf__timer_init(&lease->timer, look_at);
-    lease->watched = true;
-    lease->lost = false;
-    schedule_renewal(lease);
-}
-
 void hf__lease_follow(struct hf_claim *claim)
 {
     struct hf_lease *lease = claim->op.out.rests_on;
@@ -130,8 +119,16 @@ void hf__lease_follow(struct hf_claim *claim)
     hf__lease_unwatch(claim);
     if (!lease)
         return;
-    if (!lease->watched)
-        begin_watch(lease);
+    if (!lease->watched) {
+        /* The engine has filled the lease; what is ours in it may be zero, or from an earlier
+         * grant. */
+        assert(lease->engine && lease->lease_ms > 0);
+        hf__link_init(&lease->holders);
+        hf__timer_init(&lease->timer, look_at);
+        lease->watched = true;
+        lease->lost = false;
+        schedule_renewal(lease);
+    }
     hf__list_append(&lease->holders, &claim->lease_link);
     claim->watched = lease;
 }

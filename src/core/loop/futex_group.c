@@ -50,20 +50,15 @@ static void sleep_in_a_room(struct hf_futex_group *sleepers, _Atomic uint32_t *f
     hf__futex_wait_bits(bell, heard, bit_of(bed));
 }
 
-static void sleep_alone(_Atomic uint32_t *flag)
-{
-    for (uint32_t now = atomic_load(flag); now != SET; now = atomic_load(flag))
-        if (now == ALONE || atomic_compare_exchange_strong(flag, &now, ALONE))
-            hf__futex_wait(flag, ALONE, NULL);
-}
-
 /* A thread that wakes for nothing, since others have had the same bed after it or its room's bell
  * rang just then, is not disturbed twice. */
 void hf__futex_group_wait(struct hf_futex_group *sleepers, _Atomic uint32_t *flag)
 {
     if (atomic_load(flag) != SET)
         sleep_in_a_room(sleepers, flag);
-    sleep_alone(flag);
+    for (uint32_t now = atomic_load(flag); now != SET; now = atomic_load(flag))
+        if (now == ALONE || atomic_compare_exchange_strong(flag, &now, ALONE))
+            hf__futex_wait(flag, ALONE, NULL);
 }
 
 /* ---- waking ---- */

@@ -49,13 +49,6 @@ static bool may_tell_later(const struct hf_uv_loop *drive)
            hf__loop_owner_may_park(&drive->wheel, 1);
 }
 
-static void tell_soon(struct hf_uv_loop *drive, _Atomic uint32_t *flag)
-{
-    bool slept = hf__futex_group_set_soon(&drive->sleepers, flag);
-    if ((slept && hf__loop_wake_batch_full(&drive->client->loop)) || is_watched(drive->client))
-        hf__futex_group_wake(&drive->sleepers);
-}
-
 /* A caller that is told before the thread has parked may come back earlier than that, and then the
  * thread would never get to it. */
 void hf__uv_loop_notify(struct hf_client *client, _Atomic uint32_t *flag)
@@ -66,8 +59,11 @@ void hf__uv_loop_notify(struct hf_client *client, _Atomic uint32_t *flag)
         hf__futex_group_set(drive ? &drive->sleepers : NULL, flag);
     else if (may_tell_later(drive))
         drive->told = flag;
-    else
-        tell_soon(drive, flag);
+    else {
+        bool slept = hf__futex_group_set_soon(&drive->sleepers, flag);
+        if ((slept && hf__loop_wake_batch_full(&drive->client->loop)) || is_watched(drive->client))
+            hf__futex_group_wake(&drive->sleepers);
+    }
 }
 
 void hf__loop_handoff_tell(struct hf_uv_loop *drive)

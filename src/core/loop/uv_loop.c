@@ -37,20 +37,6 @@ static void wake_loop(void *arg)
     uv_async_send(&drive->wake);
 }
 
-/* One that fires too early only makes the loop look again, which is cheaper than moving it at every
- * question that comes and goes. */
-static void set_timer(struct hf_uv_loop *drive, int64_t at_ms)
-{
-    if (at_ms >= drive->timer_at_ms)
-        return;
-    drive->timer_at_ms = at_ms;
-    struct itimerspec when = { 0 };
-    /* Zero would switch the timer off. */
-    when.it_value.tv_sec = at_ms / 1000;
-    when.it_value.tv_nsec = (at_ms % 1000) * 1000000 + 1;
-    timerfd_settime(drive->timer_fd, TFD_TIMER_ABSTIME, &when, NULL);
-}
-
 /* What is to be done at once needs no timer: see rest. */
 static void turn(struct hf_uv_loop *drive)
 {
@@ -58,8 +44,16 @@ static void turn(struct hf_uv_loop *drive)
     loop->until = hf__loop_handoff_ends_early(drive) ? drive->until : NULL;
     int64_t next_ms = hf__loop_turn(loop);
     hf__futex_group_wake(&drive->sleepers); /* mutant: turn-ends-without-waking-those */
-    if (next_ms > loop->now_ms)
-        set_timer(drive, next_ms);
+    /* One that fires too early only makes the loop look again, which is cheaper than moving it at
+     * every question that comes and goes. */
+    if (next_ms <= loop->now_ms || next_ms >= drive->timer_at_ms)
+        return;
+    drive->timer_at_ms = next_ms;
+    struct itimerspec when = { 0 };
+    /* Zero would switch the timer off. */
+    when.it_value.tv_sec = next_ms / 1000;
+    when.it_value.tv_nsec = (next_ms % 1000) * 1000000 + 1;
+    timerfd_settime(drive->timer_fd, TFD_TIMER_ABSTIME, &when, NULL);
 }
 
 /* Has the thread that turns the loop no reason to go on? */
@@ -302,23 +296,6 @@ void hf__uv_loop_dispatch(struct hf_client *client)
     rest(client->drive);
 }
 
-/* In between, the server may have the processor. */
-static void poll_for_a_while(struct hf_uv_loop *drive)
-{
-    if (!hf__busy_poll_pays(&drive->busy_poll))
-        return;
-    int64_t now_us, began_us = hf__clock_us();
-    /* What is asked leaves; nothing can have come yet. */
-    turn(drive);
-    while (!is_over(drive) &&
-           (now_us = hf__clock_us()) - began_us < hf__busy_poll_time_us(&drive->busy_poll)) {
-        sched_yield();
-        hf__busy_poll_gave_away(&drive->busy_poll, hf__clock_us() - now_us);
-        uv_run(&drive->uv, UV_RUN_NOWAIT);
-    }
-    hf__busy_poll_ended(&drive->busy_poll, atomic_load(drive->until));
-}
-
 void hf__uv_loop_refused(struct hf_client *client)
 {
     if (client->drive)
@@ -336,7 +313,19 @@ static void turn_until(struct hf_uv_loop *drive, _Atomic uint32_t *flag)
     struct turning turning = { drive->client, hf__turning };
     hf__turning = &turning;
     drive->until = flag;
-    poll_for_a_while(drive);
+    /* In between, the server may have the processor. */
+    if (hf__busy_poll_pays(&drive->busy_poll)) {
+        int64_t now_us, began_us = hf__clock_us();
+        /* What is asked leaves; nothing can have come yet. */
+        turn(drive);
+        while (!is_over(drive) &&
+               (now_us = hf__clock_us()) - began_us < hf__busy_poll_time_us(&drive->busy_poll)) {
+            sched_yield();
+            hf__busy_poll_gave_away(&drive->busy_poll, hf__clock_us() - now_us);
+            uv_run(&drive->uv, UV_RUN_NOWAIT);
+        }
+        hf__busy_poll_ended(&drive->busy_poll, atomic_load(drive->until));
+    }
     while (!is_over(drive))
         uv_run(&drive->uv, UV_RUN_ONCE);
     hf__futex_group_wake(&drive->sleepers);

@@ -436,14 +436,6 @@ static struct hf_answer set_apart(struct hf_claim *claim)
     return answer;
 }
 
-static void put_back(struct hf_claim *claim)
-{
-    hf__shard_lock(claim->shard);
-    claim->held_mode = (int8_t)hf__lock_entry_needed(claim);
-    hf__shard_unlock(claim->shard);
-    hf__lock_entry_settle(claim, false);
-}
-
 int hf_detach(hf_hold *hold, char owner_key[HF_OWNER_KEY_SIZE])
 {
     HF_NO_CANCELLATION;
@@ -468,8 +460,12 @@ int hf_detach(hf_hold *hold, char owner_key[HF_OWNER_KEY_SIZE])
         whole->call.begin = begin_on_lease;
         whole->call.ended = detached;
         code = run(whole, NULL, owner_key);
-        if (code != HF_OK)
-            put_back(claim);
+        if (code != HF_OK) {
+            hf__shard_lock(claim->shard);
+            claim->held_mode = (int8_t)hf__lock_entry_needed(claim);
+            hf__shard_unlock(claim->shard);
+            hf__lock_entry_settle(claim, false);
+        }
     } else {
         code = hf__answer_return(client, claim->op.in.name, &apart);
         discard(&whole->call);

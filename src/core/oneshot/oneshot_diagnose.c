@@ -99,14 +99,6 @@ static struct hf_answer answer_of(struct asked *asked)
     return answer;
 }
 
-/* Shows what was found, even if the whole failed after it. Ends the question. */
-static void show(struct asked *asked, hf_remark_cb *visit, void *arg)
-{
-    for (struct copied_remark *at = asked->first; at && visit(arg, &at->remark);)
-        at = at->next;
-    discard(&asked->call);
-}
-
 int hf_examine(hf_client *client, const char *name, hf_remark_cb *visit, void *arg)
 {
     HF_NO_CANCELLATION;
@@ -132,8 +124,12 @@ int hf_examine(hf_client *client, const char *name, hf_remark_cb *visit, void *a
     hf_error error;
     code = hf__answer_settle(client, NULL, &answer, &error);
     hf__lock_entry_call_ended(client, 0);
-    if (in_time)
-        show(asked, visit, arg);
+    if (in_time) {
+        /* Shows what was found, even if the whole failed after it. Ends the question. */
+        for (struct copied_remark *at = asked->first; at && visit(arg, &at->remark);)
+            at = at->next;
+        discard(&asked->call);
+    }
     if (code != HF_OK)
         hf__error_keep(&error);
     return code;

@@ -133,14 +133,6 @@ static struct hf_answer finish(struct inspection *inspection)
     return answer;
 }
 
-/* The entries are the caller's from here on, and the visitor may take its time. */
-static void show(struct copied_entry *found, hf_entry_cb *visit, void *arg)
-{
-    for (struct copied_entry *at = found; at && visit(arg, &at->entry);)
-        at = at->next;
-    free_entries(found);
-}
-
 int hf_inspect(hf_client *client, const char *name, hf_entry_cb *visit, void *arg)
 {
     HF_NO_CANCELLATION;
@@ -170,7 +162,10 @@ int hf_inspect(hf_client *client, const char *name, hf_entry_cb *visit, void *ar
     hf_error error;
     code = hf__answer_settle(client, full.text, &answer, &error);
     hf__lock_entry_call_ended(client, full.hash);
-    show(found, visit, arg);
+    /* The entries are the caller's from here on, and the visitor may take its time. */
+    for (struct copied_entry *at = found; at && visit(arg, &at->entry);)
+        at = at->next;
+    free_entries(found);
     if (code != HF_OK)
         hf__error_keep(&error);
     return code;

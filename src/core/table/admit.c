@@ -166,16 +166,6 @@ static bool copy_text(struct hf_claim *claim, const struct hf_lock_args *ask)
     return true;
 }
 
-static void reset_grant(struct hf_claim *claim, struct hf_grant *grant)
-{
-    claim->grant = grant;
-    grant->entry = claim->entry;
-    grant->claim = claim;
-    hf__link_init(&grant->holds);
-    atomic_store_explicit(&grant->valid_until_ms, HF_NEVER, memory_order_relaxed);
-    atomic_store_explicit(&grant->lost, false, memory_order_relaxed);
-}
-
 static struct hf_claim *make_claim(struct hf_shard *shard, struct hf_lock_entry *entry,
                                    const struct hf_lock_args *ask)
 {
@@ -190,7 +180,12 @@ static struct hf_claim *make_claim(struct hf_shard *shard, struct hf_lock_entry 
     }
     hf__claim_reset(shard, claim);
     claim->entry = entry;
-    reset_grant(claim, grant);
+    claim->grant = grant;
+    grant->entry = claim->entry;
+    grant->claim = claim;
+    hf__link_init(&grant->holds);
+    atomic_store_explicit(&grant->valid_until_ms, HF_NEVER, memory_order_relaxed);
+    atomic_store_explicit(&grant->lost, false, memory_order_relaxed);
     claim->here = ask->here;
     claim->driven = true;
     entry->claims++;

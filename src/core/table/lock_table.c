@@ -294,16 +294,6 @@ static void follow_undoing(struct hf_claim *claim)
     hf__shard_unlock(shard);
 }
 
-/* While the claim was being changed, holds may have been given back, and a thread may wait for it.
- */
-static void settle_rest(struct hf_claim *claim)
-{
-    bool rest = /* mutant: what-is-given-back-during */
-        !hf__lock_entry_is_settled(claim, hf__lock_entry_needed(claim)) || claim->unlock_waiter;
-    if (!claim->here && rest)
-        hf__claim_post(claim, HF_CMD_SETTLE);
-}
-
 /* A claim that comes back from a change may have been lost under way: the answer says so, or a
  * break came when no thread looked. hf_held ends here; the loop tells the holders. */
 static void settle_loss(struct hf_claim *claim)
@@ -392,7 +382,12 @@ static void come_to_rest(struct hf_claim *claim, bool watch)
                   !(claim->commands & HF_CMD_SETTLE) && !claim->unlock_waiter;
     if (watch)
         hf__claim_post(claim, HF_CMD_START);
-    settle_rest(claim);
+    /* While the claim was being changed, holds may have been given back, and a thread may wait for
+     * it. */
+    bool rest = /* mutant: what-is-given-back-during */
+        !hf__lock_entry_is_settled(claim, hf__lock_entry_needed(claim)) || claim->unlock_waiter;
+    if (!claim->here && rest)
+        hf__claim_post(claim, HF_CMD_SETTLE);
 }
 
 void hf__lock_entry_settle(struct hf_claim *claim, bool watch)
