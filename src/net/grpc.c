@@ -87,22 +87,6 @@ static int hex_digit(char c)
     return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* Percent-decoded; what is no printable character becomes a question mark. */
-static void read_text(char *text, size_t size, const char *value, size_t length)
-{
-    size_t used = 0;
-    for (size_t i = 0; i < length && used + 1 < size; i++) {
-        int c = (unsigned char)value[i];
-        if (c == '%' && i + 2 < length && hex_digit(value[i + 1]) >= 0 &&
-            hex_digit(value[i + 2]) >= 0) {
-            c = hex_digit(value[i + 1]) * 16 + hex_digit(value[i + 2]);
-            i += 2;
-        }
-        text[used++] = c < 32 || c == 127 ? '?' : (char)c;
-    }
-    text[used] = 0;
-}
-
 static void header(struct hf_h2_stream *stream, const char *name, size_t name_length,
                    const char *value, size_t value_length)
 {
@@ -114,7 +98,18 @@ static void header(struct hf_h2_stream *stream, const char *name, size_t name_le
         call->status = read_number(value, value_length, HF_GRPC_UNKNOWN);
         call->has_status = true;
     } else if (is_named(name, name_length, "grpc-message")) {
-        read_text(call->text, sizeof call->text, value, value_length);
+        /* Percent-decoded; what is no printable character becomes a question mark. */
+        size_t used = 0;
+        for (size_t i = 0; i < value_length && used + 1 < sizeof call->text; i++) {
+            int c = (unsigned char)value[i];
+            if (c == '%' && i + 2 < value_length && hex_digit(value[i + 1]) >= 0 &&
+                hex_digit(value[i + 2]) >= 0) {
+                c = hex_digit(value[i + 1]) * 16 + hex_digit(value[i + 2]);
+                i += 2;
+            }
+            call->text[used++] = c < 32 || c == 127 ? '?' : (char)c;
+        }
+        call->text[used] = 0;
     } else if (is_named(name, name_length, "content-type")) {
         call->is_other_type = value_length < sizeof GRPC_TYPE - 1 ||
                               memcmp(value, GRPC_TYPE, sizeof GRPC_TYPE - 1) != 0;

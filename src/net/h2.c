@@ -219,15 +219,6 @@ static void *resize_memory(void *old, size_t size, void *arg)
     return grown;
 }
 
-static void free_spare(struct hf_h2 *h2)
-{
-    for (unsigned kind = 0; kind < KINDS; kind++)
-        for (struct block *block = h2->spare[kind], *next; block; block = next) {
-            next = block->next;
-            free(block);
-        }
-}
-
 /* ---- a connection ---- */
 
 static bool open_session(struct hf_h2 *h2)
@@ -288,7 +279,11 @@ void hf__h2_free(struct hf_h2 *h2)
     if (!h2)
         return;
     nghttp2_session_del(h2->session);
-    free_spare(h2);
+    for (unsigned kind = 0; kind < KINDS; kind++)
+        for (struct block *block = h2->spare[kind], *next; block; block = next) {
+            next = block->next;
+            free(block);
+        }
     free(h2);
 }
 

@@ -42,18 +42,13 @@ static void socket_closed(uv_handle_t *handle)
     request_done(handle->data);
 }
 
-/* The connection ends even if a child that was forked a moment ago has a copy of the descriptor. To
- * the server, it would be a client that lives and listens. */
-static void shut_down(struct hf_stream *stream)
+void hf__stream_close_socket(struct hf_stream *stream, uv_close_cb closed)
 {
+    /* The connection ends even if a child that was forked a moment ago has a copy of the
+     * descriptor. To the server, it would be a client that lives and listens. */
     uv_os_fd_t fd;
     if (uv_fileno(&stream->socket.handle, &fd) == 0)
         shutdown(fd, SHUT_RDWR); /* mutant: connection-is-not-shut-down */
-}
-
-void hf__stream_close_socket(struct hf_stream *stream, uv_close_cb closed)
-{
-    shut_down(stream);
     stream->has_socket = stream->is_connected = stream->is_open = false;
     stream->requests++;
     uv_close(&stream->socket.handle, closed);
