@@ -51,22 +51,6 @@ static void cancel(struct wait *wait)
     hf_cancel(wait->session->client, wait->request);
 }
 
-static void heed_signals(struct wait *wait)
-{
-    int signal;
-
-    while ((signal = cli_session_signal(wait->session)) != 0) {
-        if (signal == SIGTSTP)
-            raise(SIGSTOP);
-        if (wait->session->ended_by)
-            cli_session_end_by(wait->session, signal);
-        if (!ends_a_wait(signal) || wait->session->ended_by)
-            continue;
-        wait->session->ended_by = signal;
-        cancel(wait);
-    }
-}
-
 /* With --verbose the events have said it. */
 static bool keeps_silence_to_himself(const struct cli_client *session)
 {
@@ -113,16 +97,6 @@ static void tell_of_wait(struct wait *wait)
                      known ? "" : "'");
 }
 
-static void tell_of_grant(const struct wait *wait)
-{
-    char waited[40];
-
-    if (!wait->told_of_wait)
-        return;
-    cli_duration_format(waited, sizeof(waited), cli_now_ms() - wait->began_ms);
-    cli_complain("'%s' was granted after %s", wait->name, waited);
-}
-
 /* -1: nothing is due before something comes. */
 static int poll_ms(const struct wait *wait)
 {
@@ -154,24 +128,28 @@ static void wait_until_done(struct wait *wait)
         if (wait->done)
             break;
         poll(polled, 2, poll_ms(wait));
-        heed_signals(wait);
+        int signal;
+
+        while ((signal = cli_session_signal(wait->session)) != 0) {
+            if (signal == SIGTSTP)
+                raise(SIGSTOP);
+            if (wait->session->ended_by)
+                cli_session_end_by(wait->session, signal);
+            if (!ends_a_wait(signal) || wait->session->ended_by)
+                continue;
+            wait->session->ended_by = signal;
+            cancel(wait);
+        }
     }
     if (wait->code != HF_OK)
         return;
     tell_of_silence(session);
-    tell_of_grant(wait);
-}
+    char waited[40];
 
-/* An answer that we no longer wait for has nowhere to go: closing the client ends the request, with
- * our callback, so it must happen while `wait` lives. */
-static void abandon(struct wait *wait)
-{
-    cli_complain(
-        "the store did not confirm in time that the request is withdrawn; what is left of it "
-        "goes with the session");
-    hf_close(wait->session->client);
-    wait->session->client = NULL;
-    wait->code = HF_CANCELED;
+    if (!wait->told_of_wait)
+        return;
+    cli_duration_format(waited, sizeof(waited), cli_now_ms() - wait->began_ms);
+    cli_complain("'%s' was granted after %s", wait->name, waited);
 }
 
 int cli_acquire(struct cli_client *session, const char *name, int64_t wait_ms,
@@ -197,8 +175,16 @@ int cli_acquire(struct cli_client *session, const char *name, int64_t wait_ms,
         return code;
     }
     wait_until_done(&wait);
-    if (!wait.done)
-        abandon(&wait);
+    if (!wait.done) {
+        /* An answer that we no longer wait for has nowhere to go: closing the client ends the
+         * request, with our callback, so it must happen while `wait` lives. */
+        cli_complain(
+            "the store did not confirm in time that the request is withdrawn; what is left of it "
+            "goes with the session");
+        hf_close(wait.session->client);
+        wait.session->client = NULL;
+        wait.code = HF_CANCELED;
+    }
     if (wait.code == HF_OK && session->ended_by) {
         hf_unlock(wait.hold);
         return HF_CANCELED;

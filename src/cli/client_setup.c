@@ -151,23 +151,19 @@ void cli_session_end_by(const struct cli_client *session, int signal)
     raise(signal);
 }
 
-/* A second request to end, or one while the store does not answer, ends holdfast at once: what is
- * left at the store ends with its lease. */
-static void heed_second_signal(const struct cli_client *session)
-{
-    int signal;
-
-    while ((signal = cli_session_signal(session)) != 0)
-        if (session->ended_by)
-            cli_session_end_by(session, signal);
-    let_signals_end_us(session);
-}
-
 void cli_session_close(struct cli_client *session)
 {
     /* mutant: owner-is-told-twice-to-end */
-    if (session->signal_fd >= 0 && (session->ended_by || session->silent_since_ms))
-        heed_second_signal(session);
+    if (session->signal_fd >= 0 && (session->ended_by || session->silent_since_ms)) {
+        /* A second request to end, or one while the store does not answer, ends holdfast at once:
+         * what is left at the store ends with its lease. */
+        int signal;
+
+        while ((signal = cli_session_signal(session)) != 0)
+            if (session->ended_by)
+                cli_session_end_by(session, signal);
+        let_signals_end_us(session);
+    }
     hf_close(session->client);
     if (session->signal_fd >= 0)
         close(session->signal_fd);

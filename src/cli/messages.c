@@ -104,15 +104,6 @@ static bool start_writer(void)
     return queue.has_writer;
 }
 
-/* Without a thread, only what standard error has room for now. */
-static void write_if_ready(const char *text, size_t length)
-{
-    struct pollfd output = { STDERR_FILENO, POLLOUT, 0 };
-
-    if (poll(&output, 1, 0) > 0)
-        write_all(text, length);
-}
-
 void cli_messages_begin(void)
 {
     queue.active = true;
@@ -125,7 +116,11 @@ void cli_messages_write(const char *text, size_t length)
         return;
     }
     if (!queue.has_writer && !start_writer()) {
-        write_if_ready(text, length);
+        /* Without a thread, only what standard error has room for now. */
+        struct pollfd output = { STDERR_FILENO, POLLOUT, 0 };
+
+        if (poll(&output, 1, 0) > 0)
+            write_all(text, length);
         return;
     }
     pthread_mutex_lock(&queue.mutex);

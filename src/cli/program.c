@@ -10,9 +10,11 @@
 
 #define PLACE_SIZE (PATH_MAX + 128)
 
-/* Where it is installed, and where a build leaves it. */
-static void program_place(char *place, const char *name)
+int cli_program_run(const char *name, char **argv)
 {
+    char place[PLACE_SIZE];
+
+    /* Where it is installed, and where a build leaves it. */
     char self[PATH_MAX] = "";
     const char *folder;
 
@@ -24,13 +26,6 @@ static void program_place(char *place, const char *name)
         snprintf(place, PLACE_SIZE, "%s/../../%s/holdfast-%s", folder, name, name);
     else
         snprintf(place, PLACE_SIZE, "%s/" CLI_PROGRAMS "/holdfast-%s", folder, name);
-}
-
-int cli_program_run(const char *name, char **argv)
-{
-    char place[PLACE_SIZE];
-
-    program_place(place, name);
     execv(place, argv);
     if (errno == ENOENT)
         cli_complain("the program of 'holdfast %s' is not installed: there is no '%s'. Install it "

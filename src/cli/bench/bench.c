@@ -34,21 +34,6 @@ static bool make_directory(struct cli_bench *bench)
     return false;
 }
 
-/* Of files only: no directory is made in it. */
-static void remove_directory(const struct cli_bench *bench)
-{
-    DIR *directory = bench->directory[0] ? opendir(bench->directory) : NULL;
-    struct dirent *entry;
-
-    while (directory && (entry = readdir(directory)) != NULL)
-        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
-            unlinkat(dirfd(directory), entry->d_name, 0);
-    if (directory)
-        closedir(directory);
-    if (bench->directory[0])
-        rmdir(bench->directory);
-}
-
 /* The user's store if there is one, else a fresh one. */
 static bool choose_store(struct cli_bench *bench)
 {
@@ -156,7 +141,17 @@ int cli_bench(struct cli_settings *settings)
         measure_and_print(bench);
         munmap(bench->shared, sizeof(*bench->shared));
     }
-    remove_directory(bench);
+    /* Of files only: no directory is made in it. */
+    DIR *directory = bench->directory[0] ? opendir(bench->directory) : NULL;
+    struct dirent *entry;
+
+    while (directory && (entry = readdir(directory)) != NULL)
+        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
+            unlinkat(dirfd(directory), entry->d_name, 0);
+    if (directory)
+        closedir(directory);
+    if (bench->directory[0])
+        rmdir(bench->directory);
     exit_code = bench->exit_code;
     free(bench->url);
     free(bench);

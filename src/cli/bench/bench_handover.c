@@ -37,16 +37,6 @@ static void hold(struct cli_bench_child *child)
         spin(i);
 }
 
-/* Locks that are not fair would let us overtake the other one. */
-static void let_the_other_go_first(struct cli_bench_child *child)
-{
-    struct cli_bench_shared *shared = child->bench->shared;
-    int other = !child->index;
-
-    for (unsigned i = 0; atomic_load(&shared->holder) != other && !atomic_load(&shared->stop); i++)
-        spin(i);
-}
-
 static void play(struct cli_bench_child *child)
 {
     struct cli_bench_shared *shared = child->bench->shared;
@@ -65,7 +55,12 @@ static void play(struct cli_bench_child *child)
         hold(child);
         atomic_store(&shared->released_ns, cli_bench_now_ns());
         child->subject->unlock(child->lock, 0);
-        let_the_other_go_first(child);
+        /* Locks that are not fair would let us overtake the other one. */
+        int other = !child->index;
+
+        for (unsigned i = 0; atomic_load(&shared->holder) != other && !atomic_load(&shared->stop);
+             i++)
+            spin(i);
     }
 }
 

@@ -40,20 +40,6 @@ static void print_row(const struct cli_bench *bench, const struct cli_bench_row 
     putchar('}');
 }
 
-static void print_aims(const struct cli_bench *bench)
-{
-    struct cli_bench_aim aims[CLI_BENCH_AIMS];
-    unsigned count = cli_bench_judge(bench, aims);
-
-    for (unsigned i = 0; i < count; i++) {
-        printf("%s\n {", i ? "," : "");
-        print_string("what", aims[i].what);
-        printf(",\"%s\":%.4f,", aims[i].is_time ? "figure_ns" : "figure", aims[i].figure);
-        print_string("wanted", aims[i].wanted);
-        printf(",\"met\":%s}", aims[i].met ? "true" : "false");
-    }
-}
-
 void cli_bench_print_json(const struct cli_bench *bench)
 {
     putchar('{');
@@ -67,6 +53,15 @@ void cli_bench_print_json(const struct cli_bench *bench)
         print_row(bench, &bench->rows[i]);
     }
     fputs("],\n\"aims\":[", stdout);
-    print_aims(bench);
+    struct cli_bench_aim aims[CLI_BENCH_AIMS];
+    unsigned count = cli_bench_judge(bench, aims);
+
+    for (unsigned i = 0; i < count; i++) {
+        printf("%s\n {", i ? "," : "");
+        print_string("what", aims[i].what);
+        printf(",\"%s\":%.4f,", aims[i].is_time ? "figure_ns" : "figure", aims[i].figure);
+        print_string("wanted", aims[i].wanted);
+        printf(",\"met\":%s}", aims[i].met ? "true" : "false");
+    }
     puts("]}");
 }

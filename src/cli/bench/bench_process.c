@@ -101,25 +101,24 @@ static _Noreturn void live(struct cli_bench_child *child, pid_t parent,
     _exit(0);
 }
 
-static void kill_all(struct cli_bench *bench)
+static bool fail(struct cli_bench *bench, int exit_code, const char *sentence)
 {
     for (unsigned i = 0; i < bench->child_count; i++)
         if (bench->children[i] > 0)
             cli_bench_kill(bench, i);
     bench->child_count = 0;
-}
-
-static bool fail(struct cli_bench *bench, int exit_code, const char *sentence)
-{
-    kill_all(bench);
     bench->exit_code = exit_code;
     if (sentence)
         cli_complain("%s", sentence);
     return false;
 }
 
-static void reset(struct cli_bench_shared *shared, unsigned count)
+bool cli_bench_fork(struct cli_bench *bench, const struct cli_bench_subject *subject,
+                    unsigned count, int64_t run_ms, void (*run)(struct cli_bench_child *child))
 {
+    pid_t self = getpid();
+
+    struct cli_bench_shared *shared = bench->shared;
     atomic_store(&shared->opened, 0);
     atomic_store(&shared->expected, count);
     atomic_store(&shared->stop, false);
@@ -131,14 +130,6 @@ static void reset(struct cli_bench_shared *shared, unsigned count)
     memset(shared->counts, 0, sizeof(shared->counts));
     shared->guarded = 0;
     shared->sample_count = 0;
-}
-
-bool cli_bench_fork(struct cli_bench *bench, const struct cli_bench_subject *subject,
-                    unsigned count, int64_t run_ms, void (*run)(struct cli_bench_child *child))
-{
-    pid_t self = getpid();
-
-    reset(bench->shared, count);
     if (subject == &cli_bench_mutex && !cli_bench_mutex_prepare(bench))
         return fail(bench, CLI_INTERNAL, NULL);
     bench->give_up_ms = cli_now_ms() + PATIENCE_S * 1000;

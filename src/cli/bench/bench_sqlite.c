@@ -33,22 +33,6 @@ static void check(struct sqlite_lock *lock, int code)
                       lock->db ? sqlite3_errmsg(lock->db) : sqlite3_errstr(code));
 }
 
-/* Turning to WAL while another process does the same is refused at once, busy timeout or not. */
-static void prepare(struct sqlite_lock *lock)
-{
-    int code;
-
-    while ((code = sqlite3_exec(lock->db, schema, NULL, NULL, NULL)) == SQLITE_BUSY)
-        cli_bench_pause();
-    check(lock, code);
-    while ((code = sqlite3_prepare_v2(lock->db, take, -1, &lock->take, NULL)) == SQLITE_BUSY)
-        cli_bench_pause();
-    check(lock, code);
-    while ((code = sqlite3_prepare_v2(lock->db, give, -1, &lock->give, NULL)) == SQLITE_BUSY)
-        cli_bench_pause();
-    check(lock, code);
-}
-
 static struct cli_bench_lock *sqlite_open(struct cli_bench *bench,
                                           const struct cli_bench_subject *subject)
 {
@@ -61,7 +45,19 @@ static struct cli_bench_lock *sqlite_open(struct cli_bench *bench,
     snprintf(path, sizeof(path), "%s/locks.sqlite", bench->directory);
     check(lock, sqlite3_open(path, &lock->db));
     check(lock, sqlite3_busy_timeout(lock->db, BUSY_TIMEOUT_MS));
-    prepare(lock);
+    /* Turning to WAL while another process does the same is refused at once, busy timeout or
+     * not. */
+    int code;
+
+    while ((code = sqlite3_exec(lock->db, schema, NULL, NULL, NULL)) == SQLITE_BUSY)
+        cli_bench_pause();
+    check(lock, code);
+    while ((code = sqlite3_prepare_v2(lock->db, take, -1, &lock->take, NULL)) == SQLITE_BUSY)
+        cli_bench_pause();
+    check(lock, code);
+    while ((code = sqlite3_prepare_v2(lock->db, give, -1, &lock->give, NULL)) == SQLITE_BUSY)
+        cli_bench_pause();
+    check(lock, code);
     return &lock->base;
 }
 

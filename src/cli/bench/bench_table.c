@@ -96,23 +96,6 @@ void cli_bench_print_rows(const struct cli_bench *bench, enum cli_bench_measure 
     cli_flush();
 }
 
-static void print_aims(const struct cli_bench *bench)
-{
-    struct cli_bench_aim aims[CLI_BENCH_AIMS];
-    unsigned count = cli_bench_judge(bench, aims);
-
-    puts("\nAIMS");
-    for (unsigned i = 0; i < count; i++) {
-        char figure[16];
-        if (aims[i].is_time)
-            cli_bench_format_ns(figure, aims[i].figure);
-        else
-            snprintf(figure, sizeof(figure), "%.2f", aims[i].figure);
-        printf("  %-38s %10s   %-16s %s\n", aims[i].what, figure, aims[i].wanted,
-               aims[i].met ? "met" : "NOT MET");
-    }
-}
-
 static void print_notes(const struct cli_bench *bench)
 {
     unsigned rounds = bench->plan.rounds, runs = bench->plan.crowd_rounds;
@@ -142,6 +125,18 @@ static void print_notes(const struct cli_bench *bench)
 
 void cli_bench_print_end(const struct cli_bench *bench)
 {
-    print_aims(bench);
+    struct cli_bench_aim aims[CLI_BENCH_AIMS];
+    unsigned count = cli_bench_judge(bench, aims);
+
+    puts("\nAIMS");
+    for (unsigned i = 0; i < count; i++) {
+        char figure[16];
+        if (aims[i].is_time)
+            cli_bench_format_ns(figure, aims[i].figure);
+        else
+            snprintf(figure, sizeof(figure), "%.2f", aims[i].figure);
+        printf("  %-38s %10s   %-16s %s\n", aims[i].what, figure, aims[i].wanted,
+               aims[i].met ? "met" : "NOT MET");
+    }
     print_notes(bench);
 }

@@ -105,22 +105,6 @@ void cli_doctor_finding(struct cli_doctor *doctor, const char *id, const char *w
     doctor->ignored += ignored;
 }
 
-/* What was found stands behind all facts, and is counted. */
-static void print_findings(struct cli_doctor *doctor, bool is_whole)
-{
-    if (doctor->told) {
-        fclose(doctor->told);
-        fwrite(doctor->text, 1, doctor->length, stdout);
-        free(doctor->text);
-    }
-    if (doctor->ignored)
-        printf("\n%u finding%s ignored.\n", doctor->ignored, cli_plural(doctor->ignored));
-    if (doctor->findings)
-        printf("\n%u finding%s.\n", doctor->findings, cli_plural(doctor->findings));
-    else if (is_whole && !doctor->ignored)
-        puts("\nNothing endangers locks here, as far as can be seen.");
-}
-
 static int64_t now_ns(void)
 {
     struct timespec now;
@@ -294,20 +278,6 @@ static int check_locks(struct cli_doctor *doctor)
     return code;
 }
 
-/* Tokens contain the time; a clock in the past makes them rise by one a grant, which still is
- * right, but two stores can no longer be compared. */
-static void check_clock(struct cli_doctor *doctor)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_REALTIME, &now);
-    if (now.tv_sec < 1577836800)
-        cli_doctor_finding(
-            doctor, "clock-before-2020", "the system's clock is before the year 2020",
-            "after the loss of the state file, tokens could fall back below older ones",
-            "set the clock, with NTP for example");
-}
-
 static void check_environment(struct cli_doctor *doctor)
 {
     const char *url = getenv("HOLDFAST_URL");
@@ -335,18 +305,6 @@ static int excuse(struct cli_doctor *doctor, const char *key, int code)
     return HF_OK;
 }
 
-/* The tables are not there yet, or differ. */
-static int explain_tables(struct cli_doctor *doctor)
-{
-    if (doctor->store_findings > 0)
-        cli_doctor_fact(doctor, "lock + unlock", "not measured: %s", hf_last_error()->text);
-    else if (!cli_has_own_tables(doctor->session->client))
-        return HF_ECORRUPT;
-    else
-        cli_doctor_fact(doctor, "lock + unlock", "not measured: the first lock makes the tables");
-    return HF_OK;
-}
-
 /* By a lock a store may find out that it cannot write it: that is said when it is asked again. What
  * our own lock would need is no news to a user of one name: what that name's need has been seen. */
 static int try_lock(struct cli_doctor *doctor)
@@ -365,8 +323,17 @@ static int try_lock(struct cli_doctor *doctor)
                         hf_last_error()->text);
         return HF_OK;
     }
-    if (measured == HF_ECORRUPT && (hf_caps(doctor->session->client) & HF_CAP_SCHEMA))
-        return explain_tables(doctor);
+    if (measured == HF_ECORRUPT && (hf_caps(doctor->session->client) & HF_CAP_SCHEMA)) {
+        /* The tables are not there yet, or differ. */
+        if (doctor->store_findings > 0)
+            cli_doctor_fact(doctor, "lock + unlock", "not measured: %s", hf_last_error()->text);
+        else if (!cli_has_own_tables(doctor->session->client))
+            return HF_ECORRUPT;
+        else
+            cli_doctor_fact(doctor, "lock + unlock",
+                            "not measured: the first lock makes the tables");
+        return HF_OK;
+    }
     code = excuse(doctor, "lock + unlock", measured);
     if (measured == HF_ELIMIT && code == HF_OK) /* mutant: store-that-refuses-doctor-lock */
         cli_doctor_check_store_again(doctor);
@@ -391,7 +358,16 @@ static int examine(struct cli_doctor *doctor)
     doctor->session->muted = false;
     if (code == HF_OK && (hf_caps(doctor->session->client) & HF_CAP_INSPECT))
         code = excuse(doctor, "in use", check_locks(doctor));
-    check_clock(doctor);
+    /* Tokens contain the time; a clock in the past makes them rise by one a grant, which still is
+     * right, but two stores can no longer be compared. */
+    struct timespec now;
+
+    clock_gettime(CLOCK_REALTIME, &now);
+    if (now.tv_sec < 1577836800)
+        cli_doctor_finding(
+            doctor, "clock-before-2020", "the system's clock is before the year 2020",
+            "after the loss of the state file, tokens could fall back below older ones",
+            "set the clock, with NTP for example");
     check_environment(doctor);
     return code;
 }
@@ -431,8 +407,20 @@ int cli_doctor(struct cli_settings *settings)
     cli_doctor_forget(&doctor);
     if (settings->json)
         puts("\n]");
-    else
-        print_findings(&doctor, code == HF_OK);
+    else {
+        /* What was found stands behind all facts, and is counted. */
+        if (doctor.told) {
+            fclose(doctor.told);
+            fwrite(doctor.text, 1, doctor.length, stdout);
+            free(doctor.text);
+        }
+        if (doctor.ignored)
+            printf("\n%u finding%s ignored.\n", doctor.ignored, cli_plural(doctor.ignored));
+        if (doctor.findings)
+            printf("\n%u finding%s.\n", doctor.findings, cli_plural(doctor.findings));
+        else if (code == HF_OK && !doctor.ignored)
+            puts("\nNothing endangers locks here, as far as can be seen.");
+    }
     result = code != HF_OK ? cli_fail(settings, code, hf_last_error())
                            : (doctor.findings ? CLI_FINDINGS : CLI_OK);
     cli_session_close(&session);

@@ -13,14 +13,6 @@ static bool is_known(const struct cli_doctor *doctor, const char *what)
     return false;
 }
 
-static void remember(struct cli_doctor *doctor, const char *what)
-{
-    char *copy = doctor->known_count < CLI_DOCTOR_KNOWN ? strdup(what) : NULL;
-
-    if (copy)
-        doctor->known[doctor->known_count++] = copy;
-}
-
 /* A finding about the store mostly says why a lock is refused. That its version is old does not. */
 static bool tells_refusal(const char *id)
 {
@@ -35,7 +27,10 @@ static bool show(void *arg, const hf_remark *remark)
         cli_doctor_fact(doctor, remark->what, "%s", remark->value);
     } else if (!remark->value && !is_known(doctor, remark->what)) {
         cli_doctor_finding(doctor, remark->id, remark->what, remark->consequence, remark->cure);
-        remember(doctor, remark->what);
+        char *copy = doctor->known_count < CLI_DOCTOR_KNOWN ? strdup(remark->what) : NULL;
+
+        if (copy)
+            doctor->known[doctor->known_count++] = copy;
         doctor->refusal_told |= tells_refusal(remark->id);
     }
     return true;

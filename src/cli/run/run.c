@@ -17,18 +17,6 @@ static int by_name(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* All programs take several locks in the same order, so no two wait for each other. It is that of
- * hf_lock_all: at one store, the bytes of the names. A name that was given twice would wait for
- * itself. */
-static void sort_names(struct cli_job *job, const struct cli_settings *settings)
-{
-    memcpy(job->names, settings->names, sizeof(job->names));
-    qsort(job->names, settings->name_count, sizeof(job->names[0]), by_name);
-    for (unsigned i = 0; i < settings->name_count; i++)
-        if (job->count == 0 || strcmp(job->names[job->count - 1], job->names[i]) != 0)
-            job->names[job->count++] = job->names[i];
-}
-
 /* A command of one plain word would hide a mistyped "kill", until the day when it matters. */
 static bool is_on_lost(const char *what)
 {
@@ -92,7 +80,14 @@ int cli_job_prepare(struct cli_job *job, struct cli_settings *settings, const ch
     if (settings->max_hold_ms && settings->grace_ms < 0 &&
         job->grace_ms > settings->max_hold_ms / 3)
         job->grace_ms = settings->max_hold_ms / 3;
-    sort_names(job, settings);
+    /* All programs take several locks in the same order, so no two wait for each other. It is that
+     * of hf_lock_all: at one store, the bytes of the names. A name that was given twice would wait
+     * for itself. */
+    memcpy(job->names, settings->names, sizeof(job->names));
+    qsort(job->names, settings->name_count, sizeof(job->names[0]), by_name);
+    for (unsigned i = 0; i < settings->name_count; i++)
+        if (job->count == 0 || strcmp(job->names[job->count - 1], job->names[i]) != 0)
+            job->names[job->count++] = job->names[i];
     return prepare_command(job, settings, verb);
 }
 
@@ -274,24 +269,6 @@ static int run_command(struct cli_job *job)
     return code;
 }
 
-/* A renewed lease is renewed at a third of it: warning any earlier would end a healthy command. */
-static void note_lease(struct cli_job *job)
-{
-    int64_t left;
-
-    for (unsigned i = 0; i < job->count && !job->nested; i++) {
-        left = hf_remaining_ms(job->holds[i]);
-        if (left == INT64_MAX)
-            continue;
-        if (job->granted_at_ms + left < job->held_until_ms) {
-            job->held_until_ms = job->granted_at_ms + left;
-            job->lease_ms = left;
-        }
-        if (!job->settings->max_hold_ms && job->grace_ms > left / 3)
-            job->grace_ms = left / 3;
-    }
-}
-
 int cli_job_do(struct cli_job *job, struct cli_client *session)
 {
     hf_lock_options options;
@@ -310,7 +287,21 @@ int cli_job_do(struct cli_job *job, struct cli_client *session)
     if (code >= 0)
         return code;
     job->granted_at_ms = cli_now_ms();
-    note_lease(job);
+    /* A renewed lease is renewed at a third of it: warning any earlier would end a healthy
+     * command. */
+    int64_t left;
+
+    for (unsigned i = 0; i < job->count && !job->nested; i++) {
+        left = hf_remaining_ms(job->holds[i]);
+        if (left == INT64_MAX)
+            continue;
+        if (job->granted_at_ms + left < job->held_until_ms) {
+            job->held_until_ms = job->granted_at_ms + left;
+            job->lease_ms = left;
+        }
+        if (!job->settings->max_hold_ms && job->grace_ms > left / 3)
+            job->grace_ms = left / 3;
+    }
     code = run_command(job);
     if (job->settings->min_hold_ms && !job->cause)
         hold_on(job);

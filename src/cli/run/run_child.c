@@ -66,17 +66,6 @@ static bool open_pipes(int start[2], int reports[2])
     return false;
 }
 
-/* A child that was killed before it could read has no use for the moment. */
-static void let_child_start(int fd, int64_t last_moment_ms)
-{
-    struct sigaction ignore = { .sa_handler = SIG_IGN }, before;
-
-    sigaction(SIGPIPE, &ignore, &before);
-    if (write(fd, &last_moment_ms, sizeof(last_moment_ms)) != sizeof(last_moment_ms))
-        last_moment_ms = 0;
-    sigaction(SIGPIPE, &before, NULL);
-}
-
 int cli_child_start(struct cli_job *job)
 {
     bool foreground = !job->nested && cli_terminal_interactive(&job->terminal);
@@ -102,7 +91,14 @@ int cli_child_start(struct cli_job *job)
             setpgid(job->pid, job->pid);
         job->terminal.given = foreground;
         cli_guard_watch(job, cli_job_guard_at(job));
-        let_child_start(start[1], cli_job_last_moment(job));
+        /* A child that was killed before it could read has no use for the moment. */
+        int64_t last_moment_ms = cli_job_last_moment(job);
+        struct sigaction ignore = { .sa_handler = SIG_IGN }, before;
+
+        sigaction(SIGPIPE, &ignore, &before);
+        if (write(start[1], &last_moment_ms, sizeof(last_moment_ms)) != sizeof(last_moment_ms))
+            last_moment_ms = 0;
+        sigaction(SIGPIPE, &before, NULL);
     } else {
         cli_complain("no process for the command: %s", strerror(error));
     }

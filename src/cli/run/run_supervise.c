@@ -151,17 +151,6 @@ static void end_lost(struct cli_job *job, int64_t now)
     cli_job_lose(job, job->lost ? "is lost" : "is about to be lost", reason);
 }
 
-static void end_timed_out(struct cli_job *job, int64_t now)
-{
-    job->cause = CLI_TIMED_OUT;
-    job->kill_at_ms = now + job->grace_ms;
-    if (!ignores_loss(job))
-        job->kill_at_ms = least(job->kill_at_ms, cli_job_last_moment(job));
-    ask_to_end(job, now, NULL);
-    if (!job->settings->quiet)
-        cli_complain("the command has run for its --max-run, and is being ended");
-}
-
 bool cli_job_may_start(struct cli_job *job)
 {
     if (job->nested)
@@ -200,8 +189,15 @@ static void do_what_is_due(struct cli_job *job)
     refresh_deadline(job, now);
     if (!job->cause && !job->ended && (job->lost || now >= warn_at(job)))
         end_lost(job, now);
-    if (job->stage == CLI_RUNNING && !job->ended && now >= run_limit(job))
-        end_timed_out(job, now);
+    if (job->stage == CLI_RUNNING && !job->ended && now >= run_limit(job)) {
+        job->cause = CLI_TIMED_OUT;
+        job->kill_at_ms = now + job->grace_ms;
+        if (!ignores_loss(job))
+            job->kill_at_ms = least(job->kill_at_ms, cli_job_last_moment(job));
+        ask_to_end(job, now, NULL);
+        if (!job->settings->quiet)
+            cli_complain("the command has run for its --max-run, and is being ended");
+    }
     if (job->cause == CLI_TIMED_OUT && job->lost && !ignores_loss(job))
         job->kill_at_ms = least(job->kill_at_ms, cli_job_last_moment(job));
     if (job->stage == CLI_ENDING && now >= job->kill_at_ms)
@@ -265,20 +261,6 @@ static void command_stopped(struct cli_job *job, int signal)
         suspend_with_command(job);
 }
 
-/* As the first process of a container we inherit every orphan. */
-static void reap_strangers(const struct cli_job *job)
-{
-    siginfo_t info;
-
-    for (;;) {
-        info.si_pid = 0;
-        if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || !info.si_pid ||
-            info.si_pid == job->pid || info.si_pid == job->guard_pid)
-            return;
-        waitpid(info.si_pid, NULL, 0);
-    }
-}
-
 static void look_at_command(struct cli_job *job)
 {
     siginfo_t info;
@@ -313,7 +295,16 @@ static void forward_signals(struct cli_job *job)
             cli_child_signal(job, signal);
     }
     look_at_command(job);
-    reap_strangers(job);
+    /* As the first process of a container we inherit every orphan. */
+    siginfo_t info;
+
+    for (;;) {
+        info.si_pid = 0;
+        if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || !info.si_pid ||
+            info.si_pid == job->pid || info.si_pid == job->guard_pid)
+            return;
+        waitpid(info.si_pid, NULL, 0);
+    }
 }
 
 /* Once it was asked to end, the lock is kept for what is left of the group, if that can be seen. A

@@ -152,18 +152,6 @@ static bool print_wake_up(void *arg, const hf_remark *remark)
     return false;
 }
 
-/* How waiters hear of a release depends on the database, and on what is in between. */
-static void explain_waiting(const struct cli_client *session, const struct cli_picture *picture,
-                            const bool *wanted)
-{
-    bool waits = false;
-
-    for (size_t i = 0; i < picture->count; i++)
-        waits = waits || (wanted[i] && picture->entries[i].entry.role == HF_ROLE_WAITER);
-    if (waits && (hf_caps(session->client) & HF_CAP_SCHEMA))
-        (void)hf_examine(session->client, NULL, print_wake_up, NULL);
-}
-
 static int print_once(struct cli_client *session)
 {
     const struct cli_settings *settings = session->settings;
@@ -185,8 +173,15 @@ static int print_once(struct cli_client *session)
             puts(nothing_to_show(session, name));
         else
             cli_table_print(stdout, &picture, wanted, cli_screen_width());
-        if (!session->settings->json)
-            explain_waiting(session, &picture, wanted);
+        if (!session->settings->json) {
+            /* How waiters hear of a release depends on the database, and on what is in between. */
+            bool waits = false;
+
+            for (size_t i = 0; i < picture.count; i++)
+                waits = waits || (wanted[i] && picture.entries[i].entry.role == HF_ROLE_WAITER);
+            if (waits && (hf_caps(session->client) & HF_CAP_SCHEMA))
+                (void)hf_examine(session->client, NULL, print_wake_up, NULL);
+        }
         cli_flush();
     }
     if (code != HF_OK && picture.count > 0)

@@ -45,17 +45,6 @@ static void print_owner(FILE *out, const hf_entry *entry)
         fputs(",\"pid\":null}", out);
 }
 
-static void print_object(FILE *out, const hf_entry *entry)
-{
-    fputc('{', out);
-    cli_json_name(out, entry->name, entry->name_length);
-    fprintf(out, ",\"kind\":\"%s\",\"token\":%" PRIu64, cli_kind_name(entry->kind), entry->token);
-    if (entry->kind == HF_KIND_SEMAPHORE)
-        fprintf(out, ",\"total\":%" PRIu32 ",\"free\":%" PRIu32, entry->total, entry->value);
-    if (entry->kind == HF_KIND_COUNTER || entry->kind == HF_KIND_LATCH)
-        fprintf(out, ",\"value\":%" PRIu32, entry->value);
-}
-
 /* Prints the owners of one role that follow `i`, and answers where they end. */
 static size_t print_role(FILE *out, const struct cli_picture *picture, size_t i, hf_role role,
                          const char *key)
@@ -86,7 +75,15 @@ static void print_array(FILE *out, const struct cli_picture *picture, const bool
             continue;
         }
         fputs(separator, out);
-        print_object(out, &picture->entries[i].entry);
+        const hf_entry *entry = &picture->entries[i].entry;
+        fputc('{', out);
+        cli_json_name(out, entry->name, entry->name_length);
+        fprintf(out, ",\"kind\":\"%s\",\"token\":%" PRIu64, cli_kind_name(entry->kind),
+                entry->token);
+        if (entry->kind == HF_KIND_SEMAPHORE)
+            fprintf(out, ",\"total\":%" PRIu32 ",\"free\":%" PRIu32, entry->total, entry->value);
+        if (entry->kind == HF_KIND_COUNTER || entry->kind == HF_KIND_LATCH)
+            fprintf(out, ",\"value\":%" PRIu32, entry->value);
         i = print_role(out, picture, i + 1, HF_ROLE_HOLDER, "holders");
         i = print_role(out, picture, i, HF_ROLE_WAITER, "waiters");
         fputc('}', out);

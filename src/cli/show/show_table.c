@@ -55,32 +55,6 @@ static void cut(char *text, int width)
     text[1] = '\0';
 }
 
-static void format_state(char *buffer, size_t size, const hf_entry *entry)
-{
-    bool has_value = entry->kind == HF_KIND_COUNTER || entry->kind == HF_KIND_LATCH;
-
-    if (entry->role == HF_ROLE_HOLDER)
-        snprintf(buffer, size, "held");
-    else if (entry->role == HF_ROLE_WAITER)
-        snprintf(buffer, size, "waits %" PRIu32, entry->rank);
-    else if (entry->kind == HF_KIND_SEMAPHORE)
-        snprintf(buffer, size, "%" PRIu32 " of %" PRIu32 " free", entry->value, entry->total);
-    else if (has_value)
-        snprintf(buffer, size, "%" PRIu32, entry->value);
-    else
-        snprintf(buffer, size, "free");
-}
-
-static void format_mode(char *buffer, size_t size, const hf_entry *entry)
-{
-    bool counted = entry->mode == HF_PERMIT || entry->mode == HF_COUNTER;
-
-    if (counted)
-        snprintf(buffer, size, "%s x%" PRIu32, cli_mode_name(entry->mode), entry->permits);
-    else
-        snprintf(buffer, size, "%s", cli_mode_name(entry->mode));
-}
-
 /* A client that only listens for its turn has said nothing of itself. */
 static void format_owner(char *buffer, size_t size, const hf_entry *entry)
 {
@@ -105,9 +79,25 @@ static void format_cell(char *buffer, size_t size, const hf_entry *entry, int co
     } else if (column == KIND) {
         snprintf(buffer, size, "%s", cli_kind_name(entry->kind));
     } else if (column == STATE) {
-        format_state(buffer, size, entry);
+        bool has_value = entry->kind == HF_KIND_COUNTER || entry->kind == HF_KIND_LATCH;
+
+        if (entry->role == HF_ROLE_HOLDER)
+            snprintf(buffer, size, "held");
+        else if (entry->role == HF_ROLE_WAITER)
+            snprintf(buffer, size, "waits %" PRIu32, entry->rank);
+        else if (entry->kind == HF_KIND_SEMAPHORE)
+            snprintf(buffer, size, "%" PRIu32 " of %" PRIu32 " free", entry->value, entry->total);
+        else if (has_value)
+            snprintf(buffer, size, "%" PRIu32, entry->value);
+        else
+            snprintf(buffer, size, "free");
     } else if (column == MODE && owner) {
-        format_mode(buffer, size, entry);
+        bool counted = entry->mode == HF_PERMIT || entry->mode == HF_COUNTER;
+
+        if (counted)
+            snprintf(buffer, size, "%s x%" PRIu32, cli_mode_name(entry->mode), entry->permits);
+        else
+            snprintf(buffer, size, "%s", cli_mode_name(entry->mode));
     } else if (column == TOKEN && entry->token && entry->role != HF_ROLE_WAITER) {
         snprintf(buffer, size, "%" PRIu64, entry->token);
     } else if (column == AGE && owner) {
@@ -185,17 +175,6 @@ static void print_row(FILE *out, const struct table *table, char *const *cells, 
     fprintf(out, "%s\n", last == OWNER ? cells[OWNER] : "");
 }
 
-static void print_titles(FILE *out, const struct table *table)
-{
-    char *cells[COLUMNS];
-
-    for (int column = 0; column < COLUMNS; column++)
-        cells[column] = strdup(titles[column]);
-    print_row(out, table, cells, 0);
-    for (int column = 0; column < COLUMNS; column++)
-        free(cells[column]);
-}
-
 void cli_table_print(FILE *out, const struct cli_picture *picture, const bool *wanted, int width)
 {
     struct table table = { .rows = calloc(picture->count + 1, sizeof(struct row)) };
@@ -206,8 +185,15 @@ void cli_table_print(FILE *out, const struct cli_picture *picture, const bool *w
         if (wanted[i] && is_shown(picture, i))
             add_row(&table, &picture->entries[i].entry);
     cut_names(&table, width);
-    if (table.count > 0)
-        print_titles(out, &table);
+    if (table.count > 0) {
+        char *cells[COLUMNS];
+
+        for (int column = 0; column < COLUMNS; column++)
+            cells[column] = strdup(titles[column]);
+        print_row(out, &table, cells, 0);
+        for (int column = 0; column < COLUMNS; column++)
+            free(cells[column]);
+    }
     for (size_t i = 0; i < table.count; i++) {
         print_row(out, &table, table.rows[i].cells, width);
         for (int column = 0; column < COLUMNS; column++)

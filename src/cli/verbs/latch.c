@@ -5,21 +5,6 @@
 #include <inttypes.h>
 #include <string.h>
 
-static int print_left(const struct cli_settings *settings, const char *name, int code,
-                      uint32_t left)
-{
-    if (code != HF_OK)
-        return cli_fail(settings, code, hf_last_error());
-    if (!settings->json) {
-        printf("%" PRIu32 "\n", left);
-        return CLI_OK;
-    }
-    putchar('{');
-    cli_json_name(stdout, name, strlen(name));
-    printf(",\"left\":%" PRIu32 "}\n", left);
-    return CLI_OK;
-}
-
 static int await(struct cli_client *session, const char *name)
 {
     const struct cli_settings *settings = session->settings;
@@ -52,7 +37,16 @@ static int act(struct cli_client *session, const char *name, const char *what, u
     }
     code = strcmp(what, "down") == 0 ? hf_latch_down(session->client, name, number, &left)
                                      : hf_latch_get(session->client, name, &left);
-    return print_left(settings, name, code, left);
+    if (code != HF_OK)
+        return cli_fail(settings, code, hf_last_error());
+    if (!settings->json) {
+        printf("%" PRIu32 "\n", left);
+        return CLI_OK;
+    }
+    putchar('{');
+    cli_json_name(stdout, name, strlen(name));
+    printf(",\"left\":%" PRIu32 "}\n", left);
+    return CLI_OK;
 }
 
 /* How many words after the name: "set N", "down [K]", "wait", "get". */
