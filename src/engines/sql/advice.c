@@ -42,22 +42,6 @@ static const char *advice_on_tls(const char *text)
     return NULL;
 }
 
-static const char *advice_on_tables(const struct sql_settings *settings,
-                                    const struct sql_failure *failure)
-{
-    if (strcmp(failure->state, "3F000") == 0)
-        return "; create the schema, or name another one in the URL (schema=NAME)";
-    if (strstr(failure->text, SQL_NO_UNIQUE_KEY))
-        return "; add it, as `holdfast schema print` shows";
-    if (strstr(failure->text, SQL_HAS_ZONE))
-        return "; change it to what `holdfast schema print` shows";
-    if (strcmp(failure->state, "42703") == 0 || strcmp(failure->state, "42S22") == 0)
-        return "; the table is another program's, or an older version's (`holdfast doctor`)";
-    if (settings->layout)
-        return "; is it another database? `holdfast schema create` makes the table";
-    return "; `holdfast schema create` makes the tables";
-}
-
 /* Only names come this far: a description is made shorter. */
 static const char *advice_on_text(const struct sql_failure *failure)
 {
@@ -92,8 +76,19 @@ const char *hf__sql_advice(const struct sql_settings *settings, const struct sql
     switch (failure->trouble) {
     case SQL_DENIED:
         return on_tls ? on_tls : "; check user, password and privileges (`holdfast doctor`)";
-    case SQL_NO_SCHEMA:
-        return advice_on_tables(settings, failure);
+    case SQL_NO_SCHEMA: {
+        if (strcmp(failure->state, "3F000") == 0)
+            return "; create the schema, or name another one in the URL (schema=NAME)";
+        if (strstr(failure->text, SQL_NO_UNIQUE_KEY))
+            return "; add it, as `holdfast schema print` shows";
+        if (strstr(failure->text, SQL_HAS_ZONE))
+            return "; change it to what `holdfast schema print` shows";
+        if (strcmp(failure->state, "42703") == 0 || strcmp(failure->state, "42S22") == 0)
+            return "; the table is another program's, or an older version's (`holdfast doctor`)";
+        if (settings->layout)
+            return "; is it another database? `holdfast schema create` makes the table";
+        return "; `holdfast schema create` makes the tables";
+    }
     case SQL_SETTING:
         return advice_on_setting(failure->native);
     case SQL_RANGE:

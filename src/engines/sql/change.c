@@ -93,18 +93,6 @@ static void break_answered(struct sql_task *task, const struct sql_answer *answe
     finish(task, held > 0 && broken == 0 ? HF_BUSY : HF_OK);
 }
 
-static void begin_break(struct sql *sql, struct sql_task *task)
-{
-    const char *key = task->change->key;
-    /* What is no key of ours belongs to no owner. */
-    if (key && !hf__owner_read(key, task->key))
-        memset(task->key, 0, sizeof task->key);
-    if (key)
-        hf__task_bytes(task, SQL_P_KEY, task->key, SQL_OWNER_SIZE);
-    task->done = break_answered;
-    hf__link_run(sql, task, SQL_BREAK);
-}
-
 /* ---- forgetting ---- */
 
 #define FORGET_TRIES 5u
@@ -121,12 +109,6 @@ static void forget_answered(struct sql_task *task, const struct sql_answer *answ
         finish(task, used > 0 ? HF_BUSY : HF_OK);
 }
 
-static void begin_forgetting(struct sql *sql, struct sql_task *task)
-{
-    task->done = forget_answered;
-    hf__link_run(sql, task, SQL_FORGET);
-}
-
 /* ---- a fixed lease ---- */
 
 static void extend_answered(struct sql_task *task, const struct sql_answer *answer)
@@ -137,12 +119,6 @@ static void extend_answered(struct sql_task *task, const struct sql_answer *answ
         finish(task, hf__answer_changed(answer) ? HF_OK : HF_LOST);
 }
 
-static void set_owner(const struct sql *sql, struct sql_task *task)
-{
-    hf__owner_write(sql, task->change->op, task->owner);
-    hf__task_bytes(task, SQL_P_OWNER, task->owner, SQL_OWNER_SIZE);
-}
-
 static void begin_renewal(struct sql *sql, struct sql_task *task)
 {
     hf_mode mode = task->change->op->in.mode;
@@ -150,7 +126,8 @@ static void begin_renewal(struct sql *sql, struct sql_task *task)
         finish(task, HF_EINVAL);
         return;
     }
-    set_owner(sql, task);
+    hf__owner_write(sql, task->change->op, task->owner);
+    hf__task_bytes(task, SQL_P_OWNER, task->owner, SQL_OWNER_SIZE);
     hf__task_number(task, SQL_P_LEASE_US, task->change->lease_ms * 1000);
     task->done = extend_answered;
     hf__link_run(sql, task,
@@ -253,11 +230,19 @@ void hf__sql_oneshot(struct hf_engine *engine, struct hf_oneshot *change)
         return;
     }
     task->change = change;
-    if (change->verb == HF_ONESHOT_BREAK)
-        begin_break(sql, task);
-    else if (change->verb == HF_ONESHOT_FORGET)
-        begin_forgetting(sql, task);
-    else if (change->verb == HF_ONESHOT_RENEW)
+    if (change->verb == HF_ONESHOT_BREAK) {
+        const char *key = task->change->key;
+        /* What is no key of ours belongs to no owner. */
+        if (key && !hf__owner_read(key, task->key))
+            memset(task->key, 0, sizeof task->key);
+        if (key)
+            hf__task_bytes(task, SQL_P_KEY, task->key, SQL_OWNER_SIZE);
+        task->done = break_answered;
+        hf__link_run(sql, task, SQL_BREAK);
+    } else if (change->verb == HF_ONESHOT_FORGET) {
+        task->done = forget_answered;
+        hf__link_run(sql, task, SQL_FORGET);
+    } else if (change->verb == HF_ONESHOT_RENEW)
         begin_renewal(sql, task);
     else if (change->verb == HF_ONESHOT_SCHEMA)
         begin_schema(sql, task);

@@ -58,25 +58,6 @@ static int64_t to_ms(int64_t us)
     return us == -1 || us == INT64_MAX ? -1 : us < 0 ? 0 : us / 1000;
 }
 
-static void read_owner(hf_entry *entry, struct texts *texts, const struct sql_answer *answer,
-                       unsigned row)
-{
-    const struct sql_value *owner = hf__answer_field(answer, row, COLUMN_OWNER);
-    copy_bytes(texts->info, sizeof texts->info, hf__answer_field(answer, row, COLUMN_INFO));
-    read_info(entry, texts->info);
-    *texts->key = '\0';
-    if (owner && owner->bytes && owner->length == SQL_OWNER_SIZE)
-        hf__owner_key((const unsigned char *)owner->bytes, texts->key);
-    entry->owner_key = texts->key;
-    entry->mode = (hf_mode)hf__answer_number(answer, row, COLUMN_MODE);
-    entry->permits = (uint32_t)hf__answer_number(answer, row, COLUMN_PERMITS);
-    entry->since_ms = to_ms(hf__answer_number(answer, row, COLUMN_SINCE));
-    if (entry->role == HF_ROLE_WAITER)
-        entry->rank = (uint32_t)hf__answer_number(answer, row, COLUMN_RANK);
-    else
-        entry->lease_left_ms = to_ms(hf__answer_number(answer, row, COLUMN_LEFT));
-}
-
 static void read_object(hf_entry *entry, const struct sql_answer *answer, unsigned row)
 {
     int64_t value = hf__answer_number(answer, row, COLUMN_VALUE);
@@ -108,8 +89,22 @@ static void add_entry(struct hf_oneshot *query, const struct sql_answer *answer,
     entry.token = (uint64_t)hf__answer_number(answer, row, COLUMN_TOKEN);
     if (entry.role == HF_ROLE_OBJECT)
         read_object(&entry, answer, row);
-    else
-        read_owner(&entry, &texts, answer, row);
+    else {
+        const struct sql_value *owner = hf__answer_field(answer, row, COLUMN_OWNER);
+        copy_bytes(texts.info, sizeof texts.info, hf__answer_field(answer, row, COLUMN_INFO));
+        read_info(&entry, texts.info);
+        *texts.key = '\0';
+        if (owner && owner->bytes && owner->length == SQL_OWNER_SIZE)
+            hf__owner_key((const unsigned char *)owner->bytes, texts.key);
+        entry.owner_key = texts.key;
+        entry.mode = (hf_mode)hf__answer_number(answer, row, COLUMN_MODE);
+        entry.permits = (uint32_t)hf__answer_number(answer, row, COLUMN_PERMITS);
+        entry.since_ms = to_ms(hf__answer_number(answer, row, COLUMN_SINCE));
+        if (entry.role == HF_ROLE_WAITER)
+            entry.rank = (uint32_t)hf__answer_number(answer, row, COLUMN_RANK);
+        else
+            entry.lease_left_ms = to_ms(hf__answer_number(answer, row, COLUMN_LEFT));
+    }
     hf__oneshot_entry(query, &entry);
 }
 

@@ -140,19 +140,6 @@ static bool token_may_be_too_low(const struct sql_task *task, int64_t token, int
     return !sql->settings.layout && (task->unheard || slow);
 }
 
-/* A proxy that leaves out a reply makes the next request hear another one's. Here only a reply is
- * seen that has no token; one to the same script for another name looks right. */
-static void reply_is_foreign(struct sql_task *task)
-{
-    struct sql *sql = task->sql;
-    hf__link_misheard(sql);
-    hf__op_explain(
-        task->op, HF_UNREACHABLE, 0,
-        "%s at %.100s: a reply is not that to its request; is a proxy in between broken?",
-        sql->settings.driver->name, sql->settings.shown);
-    conclude(task, HF_WORD_OPEN);
-}
-
 static void granted(struct sql_task *task, int64_t token)
 {
     struct sql *sql = task->sql;
@@ -168,7 +155,14 @@ static void granted(struct sql_task *task, int64_t token)
         return;
     }
     if (token <= 0) {
-        reply_is_foreign(task);
+        /* A proxy that leaves out a reply makes the next request hear another one's. Here only a
+         * reply is seen that has no token; one to the same script for another name looks right. */
+        hf__link_misheard(sql);
+        hf__op_explain(
+            task->op, HF_UNREACHABLE, 0,
+            "%s at %.100s: a reply is not that to its request; is a proxy in between broken?",
+            sql->settings.driver->name, sql->settings.shown);
+        conclude(task, HF_WORD_OPEN);
         return;
     }
     if (token_may_be_too_low(task, token, asked_at_ms)) {
@@ -314,17 +308,6 @@ static void attach_answered(struct sql_task *task, const struct sql_answer *answ
     }
 }
 
-/* What hf_detach has left, taken over. What is no key of ours has left nothing. */
-static void begin_attach(struct sql_task *task)
-{
-    bool is_key = hf__owner_read(task->op->in.attach_key, task->key);
-    hf__task_bytes(task, SQL_P_KEY, task->key, SQL_OWNER_SIZE);
-    if (is_key)
-        run(task, SQL_ATTACH, attach_answered);
-    else
-        conclude(task, HF_WORD_REFUSED);
-}
-
 static void begin_attempt(struct sql_task *task)
 {
     const struct sql *sql = task->sql;
@@ -365,9 +348,15 @@ void hf__sql_attempt(struct hf_engine *engine, struct hf_op *op)
     }
     task->asked = (unsigned char)asked;
     task->unheard = hf__known_is_open(known);
-    if (asked == HF_ASKED_ATTACH)
-        begin_attach(task);
-    else
+    if (asked == HF_ASKED_ATTACH) {
+        /* What hf_detach has left, taken over. What is no key of ours has left nothing. */
+        bool is_key = hf__owner_read(task->op->in.attach_key, task->key);
+        hf__task_bytes(task, SQL_P_KEY, task->key, SQL_OWNER_SIZE);
+        if (is_key)
+            run(task, SQL_ATTACH, attach_answered);
+        else
+            conclude(task, HF_WORD_REFUSED);
+    } else
         begin_attempt(task);
 }
 

@@ -43,23 +43,6 @@ size_t hf__schema_name_quote(char *to, const char *text, char mark)
     return used;
 }
 
-static void begin_naming(struct naming *naming, const struct sql *sql)
-{
-    static const char made[] = "CREATE TABLE IF NOT EXISTS ";
-    static const char *const own[] = { "hf_lock", "hf_hold", "hf_wait" };
-    const struct sql_script *schema =
-        hf__sql_constant(sql->dialect, sql->settings.layout, SQL_SCHEMA);
-    for (unsigned i = 0; i < TABLES - 1; i++) {
-        naming->tables[i] = own[i];
-        naming->lengths[i] = strlen(own[i]);
-    }
-    naming->tables[TABLES - 1] = schema->statements[0].text + sizeof made - 1;
-    naming->lengths[TABLES - 1] = strcspn(naming->tables[TABLES - 1], " (");
-    size_t used = hf__schema_name_quote(naming->prefix, sql->settings.schema, '"');
-    memcpy(naming->prefix + used, ".", 2);
-    hf__schema_name_quote(naming->literal, naming->prefix, '\'');
-}
-
 /* A table, or a sequence of one. */
 static bool is_ours(const struct naming *naming, const char *word, size_t length)
 {
@@ -145,7 +128,19 @@ bool hf__schema_name_open(struct sql *sql)
     sql->named = hf__calloc(1, sizeof *sql->named);
     if (!sql->named)
         return false;
-    begin_naming(&naming, sql);
+    static const char made[] = "CREATE TABLE IF NOT EXISTS ";
+    static const char *const own[] = { "hf_lock", "hf_hold", "hf_wait" };
+    const struct sql_script *schema =
+        hf__sql_constant(sql->dialect, sql->settings.layout, SQL_SCHEMA);
+    for (unsigned i = 0; i < TABLES - 1; i++) {
+        naming.tables[i] = own[i];
+        naming.lengths[i] = strlen(own[i]);
+    }
+    naming.tables[TABLES - 1] = schema->statements[0].text + sizeof made - 1;
+    naming.lengths[TABLES - 1] = strcspn(naming.tables[TABLES - 1], " (");
+    size_t used = hf__schema_name_quote(naming.prefix, sql->settings.schema, '"');
+    memcpy(naming.prefix + used, ".", 2);
+    hf__schema_name_quote(naming.literal, naming.prefix, '\'');
     struct writer counted = name_all(sql, &naming, NULL, &count);
     sql->named->statements = hf__calloc(count, sizeof *sql->named->statements);
     sql->named->text = hf__calloc(1, counted.length);

@@ -67,24 +67,6 @@ static void look_at_version(const struct checkup *checkup)
 
 /* ---- how waiters are told of a release ---- */
 
-static void look_at_wake_up(const struct checkup *checkup)
-{
-    const char *how;
-    if (checkup->sql->settings.layout)
-        how = "all waiters poll: the programs that share this table notify no waiter";
-    else if (is_pooled(checkup))
-        how = "the first two of each queue poll: the pooler in between passes no notifications on";
-    else if (is_postgres(checkup))
-        how = "LISTEN: a release notifies the next waiter";
-    else if (hf__fact_number(checkup, FACT_NODES) > 1)
-        how = "GET_LOCK between clients of one node; else the first two of each queue poll: named "
-              "locks belong to a node of the cluster";
-    else
-        how = "GET_LOCK: a release notifies the next waiter of the same user, and the head of each "
-              "queue polls";
-    hf__finding_fact(&checkup->findings, "wake-up", "%s", how);
-}
-
 static void look_at_pooler(const struct checkup *checkup)
 {
     const struct hf_findings *findings = &checkup->findings;
@@ -338,7 +320,20 @@ void hf__checkup_judge(const struct checkup *checkup)
     look_at_tables(checkup);
     look_at_rows(checkup);
     look_at_writing(checkup);
-    look_at_wake_up(checkup);
+    const char *how;
+    if (checkup->sql->settings.layout)
+        how = "all waiters poll: the programs that share this table notify no waiter";
+    else if (is_pooled(checkup))
+        how = "the first two of each queue poll: the pooler in between passes no notifications on";
+    else if (is_postgres(checkup))
+        how = "LISTEN: a release notifies the next waiter";
+    else if (hf__fact_number(checkup, FACT_NODES) > 1)
+        how = "GET_LOCK between clients of one node; else the first two of each queue poll: named "
+              "locks belong to a node of the cluster";
+    else
+        how = "GET_LOCK: a release notifies the next waiter of the same user, and the head of each "
+              "queue polls";
+    hf__finding_fact(&checkup->findings, "wake-up", "%s", how);
     look_at_pooler(checkup);
     if (is_postgres(checkup))
         look_at_postgres_disk(checkup);

@@ -89,15 +89,6 @@ static void share_is_over(struct hf_timer *timer)
 
 /* ---- finding them ---- */
 
-static void begin_with(struct sql_addresses *addresses)
-{
-    for (const struct addrinfo *at = addresses->found; at; at = at->ai_next)
-        addresses->count++;
-    addresses->untried = addresses->count;
-    addresses->next = addresses->route->first % addresses->count;
-    try_address(addresses);
-}
-
 static void looked_up(uv_async_t *handle)
 {
     struct sql_addresses *addresses = handle->data;
@@ -108,7 +99,11 @@ static void looked_up(uv_async_t *handle)
     addresses->lookup = NULL;
     stop_looking_up(addresses);
     if (addresses->found) {
-        begin_with(addresses);
+        for (const struct addrinfo *at = addresses->found; at; at = at->ai_next)
+            addresses->count++;
+        addresses->untried = addresses->count;
+        addresses->next = addresses->route->first % addresses->count;
+        try_address(addresses);
         return;
     }
     snprintf(words, sizeof words, "the host's name cannot be looked up: %s",

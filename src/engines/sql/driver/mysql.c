@@ -70,10 +70,13 @@ static void answer_job(struct mysql_connection *connection, struct mysql_job *jo
     (void)connection;
 }
 
-/* `begun`: the thread may be executing the first of them. */
-static void answer_lost(struct mysql_connection *connection, const struct sql_failure *why,
-                        bool begun)
+static void end(struct mysql_connection *connection, const struct sql_failure *why, bool begun)
 {
+    connection->is_broken = true;
+    hf__addresses_end(&connection->addresses);
+    hf__timer_stop(loop_of(connection), &connection->limit);
+    hf__timer_stop(loop_of(connection), &connection->ear_again);
+    /* `begun`: the thread may be executing the first of them. */
     struct hf_link *link;
     struct sql_failure lost = *why;
     struct sql_answer answer = { .failure = &lost };
@@ -84,15 +87,6 @@ static void answer_lost(struct mysql_connection *connection, const struct sql_fa
         begun = false;
         request->answered(request, &answer);
     }
-}
-
-static void end(struct mysql_connection *connection, const struct sql_failure *why, bool begun)
-{
-    connection->is_broken = true;
-    hf__addresses_end(&connection->addresses);
-    hf__timer_stop(loop_of(connection), &connection->limit);
-    hf__timer_stop(loop_of(connection), &connection->ear_again);
-    answer_lost(connection, why, begun);
     if (!connection->closed)
         connection->base.events->broken(connection->base.arg, why);
 }

@@ -128,21 +128,6 @@ enum sql_type hf__mysql_type(const MYSQL_FIELD *field)
     return bytes && field->charsetnr == 63 ? SQL_BYTES : SQL_TEXT;
 }
 
-/* Says how long the longest of each column is; what a row needs. */
-static size_t describe_columns(struct columns *columns, MYSQL_RES *described)
-{
-    size_t size = 0;
-    columns->count = mysql_num_fields(described);
-    for (unsigned i = 0; i < columns->count && i < COLUMNS_MAX; i++) {
-        const MYSQL_FIELD *field = mysql_fetch_field_direct(described, i);
-        columns->types[i] = hf__mysql_type(field);
-        columns->lengths[i] = 0;
-        if (columns->types[i] != SQL_NUMBER)
-            size += field->max_length;
-    }
-    return size;
-}
-
 static void bind_columns(struct columns *columns, char *bytes, MYSQL_RES *described)
 {
     memset(columns->binds, 0, sizeof columns->binds);
@@ -162,25 +147,20 @@ static void bind_columns(struct columns *columns, char *bytes, MYSQL_RES *descri
     }
 }
 
-static void keep_row(struct sql_value *fields, const struct columns *columns)
-{
-    for (unsigned i = 0; i < columns->count; i++) {
-        if (columns->nulls[i])
-            continue; /* SQL_NULL is what zeroed memory has */
-        fields[i].type = columns->types[i];
-        if (fields[i].type == SQL_NUMBER) {
-            fields[i].number = columns->numbers[i];
-            continue;
-        }
-        fields[i].bytes = columns->binds[i].buffer;
-        fields[i].length = (uint32_t)columns->lengths[i];
-    }
-}
-
 static bool fetch_rows(struct mysql_job *job, MYSQL_STMT *statement, MYSQL_RES *described)
 {
     struct columns columns;
-    size_t row_size = describe_columns(&columns, described);
+    /* Says how long the longest of each column is; what a row needs. */
+    size_t size = 0;
+    columns.count = mysql_num_fields(described);
+    for (unsigned i = 0; i < columns.count && i < COLUMNS_MAX; i++) {
+        const MYSQL_FIELD *field = mysql_fetch_field_direct(described, i);
+        columns.types[i] = hf__mysql_type(field);
+        columns.lengths[i] = 0;
+        if (columns.types[i] != SQL_NUMBER)
+            size += field->max_length;
+    }
+    size_t row_size = size;
     size_t count = (size_t)mysql_stmt_num_rows(statement);
     if (columns.count > COLUMNS_MAX || count * (row_size + sizeof *job->fields) > ANSWER_MAX)
         return fail_by_words(job, SQL_LIMIT, "the answer is too large");
@@ -193,21 +173,20 @@ static bool fetch_rows(struct mysql_job *job, MYSQL_STMT *statement, MYSQL_RES *
         bind_columns(&columns, job->bytes + job->row_count * row_size, described);
         if (mysql_stmt_bind_result(statement, columns.binds) || mysql_stmt_fetch(statement))
             return fail_by_statement(job, statement);
-        keep_row(&job->fields[job->row_count * columns.count], &columns);
+        struct sql_value *fields = &job->fields[job->row_count * columns.count];
+        for (unsigned i = 0; i < columns.count; i++) {
+            if (columns.nulls[i])
+                continue; /* SQL_NULL is what zeroed memory has */
+            fields[i].type = columns.types[i];
+            if (fields[i].type == SQL_NUMBER) {
+                fields[i].number = columns.numbers[i];
+                continue;
+            }
+            fields[i].bytes = columns.binds[i].buffer;
+            fields[i].length = (uint32_t)columns.lengths[i];
+        }
     }
     return true;
-}
-
-static bool take_rows(struct mysql_job *job, MYSQL_STMT *statement)
-{
-    if (mysql_stmt_store_result(statement))
-        return fail_by_statement(job, statement);
-    MYSQL_RES *described = mysql_stmt_result_metadata(statement);
-    bool taken = described ? fetch_rows(job, statement, described) : fail_by_memory(job);
-    if (described)
-        mysql_free_result(described);
-    mysql_stmt_free_result(statement);
-    return taken;
 }
 
 /* ---- statements ---- */
@@ -239,11 +218,16 @@ static MYSQL_STMT *prepare(struct mysql_session *session, struct mysql_job *job,
     return (*of_script)[index] = statement;
 }
 
-static void bind_parameters(MYSQL_BIND *binds, unsigned long *lengths, const struct mysql_job *job,
-                            const struct sql_statement *statement)
+static bool execute_prepared(struct mysql_session *session, struct mysql_job *job, unsigned index)
 {
-    for (unsigned i = 0; i < statement->count; i++) {
-        const struct sql_value *value = &job->values[statement->numbers[i]];
+    MYSQL_BIND binds[PARAMETERS_MAX];
+    unsigned long lengths[PARAMETERS_MAX];
+    const struct sql_statement *asked = &job->script->statements[index];
+    MYSQL_STMT *statement = prepare(session, job, index);
+    if (!statement)
+        return false;
+    for (unsigned i = 0; i < asked->count; i++) {
+        const struct sql_value *value = &job->values[asked->numbers[i]];
         binds[i] = (MYSQL_BIND){ .buffer_type = MYSQL_TYPE_NULL };
         if (value->type == SQL_NUMBER) {
             binds[i].buffer_type = MYSQL_TYPE_LONGLONG;
@@ -255,17 +239,6 @@ static void bind_parameters(MYSQL_BIND *binds, unsigned long *lengths, const str
             binds[i].length = &lengths[i];
         }
     }
-}
-
-static bool execute_prepared(struct mysql_session *session, struct mysql_job *job, unsigned index)
-{
-    MYSQL_BIND binds[PARAMETERS_MAX];
-    unsigned long lengths[PARAMETERS_MAX];
-    const struct sql_statement *asked = &job->script->statements[index];
-    MYSQL_STMT *statement = prepare(session, job, index);
-    if (!statement)
-        return false;
-    bind_parameters(binds, lengths, job, asked);
     if (asked->count > 0 && mysql_stmt_bind_param(statement, binds))
         return fail_by_statement(job, statement);
     job->sent = true;
@@ -274,8 +247,16 @@ static bool execute_prepared(struct mysql_session *session, struct mysql_job *jo
     if (mysql_stmt_execute(statement))
         return mysql_stmt_errno(statement) == ER_NO_SUCH_THREAD ||
                fail_by_statement(job, statement);
-    if (mysql_stmt_field_count(statement) > 0)
-        return take_rows(job, statement);
+    if (mysql_stmt_field_count(statement) > 0) {
+        if (mysql_stmt_store_result(statement))
+            return fail_by_statement(job, statement);
+        MYSQL_RES *described = mysql_stmt_result_metadata(statement);
+        bool taken = described ? fetch_rows(job, statement, described) : fail_by_memory(job);
+        if (described)
+            mysql_free_result(described);
+        mysql_stmt_free_result(statement);
+        return taken;
+    }
     job->affected = mysql_stmt_affected_rows(statement);
     job->insert_id = mysql_stmt_insert_id(statement);
     return true;

@@ -316,17 +316,6 @@ static void go_on_connecting(struct pg *pg)
     }
 }
 
-static void read_notifications(struct pg *pg)
-{
-    PGnotify *notify;
-    pg->inside = true;
-    while (!pg->closed && pg->state == PG_READY && (notify = PQnotifies(pg->pg))) {
-        pg->base.events->notified(pg->base.arg, notify->extra, strlen(notify->extra));
-        PQfreemem(notify);
-    }
-    pg->inside = false;
-}
-
 static void read_input(struct pg *pg)
 {
     struct sql_failure why;
@@ -338,8 +327,15 @@ static void read_input(struct pg *pg)
     }
     /* What came before the end is complete. */
     hf__pg_read_results(pg);
-    if (!pg->closed)
-        read_notifications(pg);
+    if (!pg->closed) {
+        PGnotify *notify;
+        pg->inside = true;
+        while (!pg->closed && pg->state == PG_READY && (notify = PQnotifies(pg->pg))) {
+            pg->base.events->notified(pg->base.arg, notify->extra, strlen(notify->extra));
+            PQfreemem(notify);
+        }
+        pg->inside = false;
+    }
     if (pg->closed || pg->state == PG_BROKEN)
         return;
     if (lost)

@@ -81,13 +81,6 @@ static void fill_parameter(struct parameters *parameters, unsigned i, const stru
     }
 }
 
-static void fill_parameters(struct parameters *parameters, const struct sql_statement *statement,
-                            const struct sql_value *values)
-{
-    for (unsigned i = 0; i < statement->count; i++)
-        fill_parameter(parameters, i, &values[statement->numbers[i]]);
-}
-
 static bool send_statement(struct pg *pg, struct pg_item *item, unsigned index)
 {
     const struct sql_script *script = item->request->script;
@@ -96,7 +89,9 @@ static bool send_statement(struct pg *pg, struct pg_item *item, unsigned index)
     char name[24];
     int count = (int)statement->count;
     HF_POINT("sql:message");
-    fill_parameters(&parameters, statement, item->request->values);
+    const struct sql_value *values = item->request->values;
+    for (unsigned i = 0; i < statement->count; i++)
+        fill_parameter(&parameters, i, &values[statement->numbers[i]]);
     /* A pooler may give the next transaction another session. */
     if (pg->base.pooled)
         return PQsendQueryParams(pg->pg, statement->text, count, parameters.types,
@@ -117,20 +112,15 @@ static void skip_to_next(struct pg_item *item)
     item->preparing = item->prepares & 1u << item->position;
 }
 
-static void fail_to_send(struct pg *pg)
-{
-    struct sql_failure why;
-    hf__pg_failure_of_connection(&why, pg->pg);
-    why.trouble = SQL_LOST;
-    hf__pg_break(pg, &why);
-}
-
 static bool end_item(struct pg *pg, bool sent)
 {
     sent = sent && PQpipelineSync(pg->pg);
-    if (!sent)
-        fail_to_send(pg);
-    else
+    if (!sent) {
+        struct sql_failure why;
+        hf__pg_failure_of_connection(&why, pg->pg);
+        why.trouble = SQL_LOST;
+        hf__pg_break(pg, &why);
+    } else
         hf__loop_defer(pg->base.host->loop, &pg->flush);
     return sent;
 }
@@ -168,14 +158,6 @@ bool hf__pg_send_text(struct pg *pg, const char *text, struct sql_request *reque
 
 /* ---- results ---- */
 
-static int64_t read_big_endian(const char *bytes, int length)
-{
-    uint64_t number = *bytes & 0x80 ? UINT64_MAX : 0;
-    for (int i = 0; i < length; i++)
-        number = number << 8 | (unsigned char)bytes[i];
-    return (int64_t)number;
-}
-
 static struct sql_value read_field(const PGresult *rows, int row, int column)
 {
     struct sql_value value = { .type = SQL_NULL };
@@ -188,7 +170,10 @@ static struct sql_value read_field(const PGresult *rows, int row, int column)
     if (type != OID_INT8 && type != OID_INT4 && type != OID_INT2 && type != OID_BOOL)
         return value;
     value.type = SQL_NUMBER;
-    value.number = read_big_endian(value.bytes, (int)value.length);
+    uint64_t number = *value.bytes & 0x80 ? UINT64_MAX : 0;
+    for (int i = 0; i < (int)value.length; i++)
+        number = number << 8 | (unsigned char)value.bytes[i];
+    value.number = (int64_t)number;
     return value;
 }
 
@@ -221,27 +206,23 @@ static void answer_request(struct sql_request *request, const PGresult *rows,
     free(fields);
 }
 
-/* What was to be prepared behind the failure is not there; nor is what failed, if that was the
- * preparing, or if the server does not know it. */
-static void forget_prepared(struct pg *pg, const struct pg_item *item)
-{
-    bool exists = strcmp(item->failure.state, "42P05") == 0;
-    bool unknown = strcmp(item->failure.state, "26000") == 0;
-    /* mutant: prepared-before-failure */
-    bool missing = (item->preparing && !exists) || unknown;
-    unsigned lost = item->prepares & ~((2u << item->position) - 1);
-    if (missing)
-        lost |= 1u << item->position;
-    if (item->request && !item->finished)
-        pg->prepared[item->request->script->number] &= (uint16_t)~lost;
-}
-
 static void item_finished(struct pg *pg, struct pg_item *item)
 {
     struct pg_item whole = *item;
     item->rows = NULL;
-    if (whole.failed)
-        forget_prepared(pg, &whole);
+    if (whole.failed) {
+        /* What was to be prepared behind the failure is not there; nor is what failed, if that was
+         * the preparing, or if the server does not know it. */
+        bool exists = strcmp(whole.failure.state, "42P05") == 0;
+        bool unknown = strcmp(whole.failure.state, "26000") == 0;
+        /* mutant: prepared-before-failure */
+        bool missing = (whole.preparing && !exists) || unknown;
+        unsigned lost = whole.prepares & ~((2u << whole.position) - 1);
+        if (missing)
+            lost |= 1u << whole.position;
+        if (whole.request && !whole.finished)
+            pg->prepared[whole.request->script->number] &= (uint16_t)~lost;
+    }
     free_item(pg, item);
     const struct sql_failure *failure = whole.failed ? &whole.failure : NULL;
     if (whole.finished)
@@ -249,16 +230,6 @@ static void item_finished(struct pg *pg, struct pg_item *item)
     if (whole.request && !pg->closed)
         answer_request(whole.request, whole.finished ? NULL : whole.rows, failure);
     PQclear(whole.rows);
-}
-
-/* The statement's rows stay if they are the script's answer. */
-static void keep_rows(struct pg_item *item, PGresult *result)
-{
-    bool own = item->finished != NULL;
-    bool wanted = own || item->position == item->request->script->answer;
-    PQclear(wanted ? item->rows : result);
-    if (wanted)
-        item->rows = result;
 }
 
 static void result_came(struct pg *pg, struct pg_item *item, PGresult *result)
@@ -276,7 +247,12 @@ static void result_came(struct pg *pg, struct pg_item *item, PGresult *result)
             PQclear(result);
             return;
         }
-        keep_rows(item, result);
+        /* The statement's rows stay if they are the script's answer. */
+        bool own = item->finished != NULL;
+        bool wanted = own || item->position == item->request->script->answer;
+        PQclear(wanted ? item->rows : result);
+        if (wanted)
+            item->rows = result;
         item->position++;
         skip_to_next(item);
         return;
