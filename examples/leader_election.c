@@ -54,7 +54,7 @@ static void lead(const hf_hold *hold, int deposed)
         _exit(1);
 }
 
-/* Campaigns for ever: an election is a lock that is waited for without a limit, and kept. */
+/* Campaigns for ever. A leadership is a hold, and is kept. */
 static int campaign(int candidate, int audience)
 {
     hf_client *client;
@@ -68,7 +68,7 @@ static int campaign(int candidate, int audience)
     }
     for (;;) {
         hf_hold *hold;
-        if (hf_lock(client, OFFICE, HF_FOREVER, &options, &hold) != HF_OK) {
+        if (hf_campaign(client, OFFICE, HF_FOREVER, &options, &hold) != HF_OK) {
             fprintf(stderr, "leader_election: %s\n", hf_last_error()->text);
             return 1;
         }
@@ -76,7 +76,7 @@ static int campaign(int candidate, int audience)
         if (write(audience, &news, sizeof(news)) != sizeof(news))
             return 1;
         lead(hold, deposed);
-        int code = hf_unlock(hold);
+        int code = hf_resign(hold);
         news.what = NEWS_DEPOSED;
         if (code != HF_LOST || write(audience, &news, sizeof(news)) != sizeof(news))
             return 1;

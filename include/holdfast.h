@@ -311,7 +311,9 @@ typedef enum hf_mode {
     HF_WRITE = 4,   /* read-write lock, exclusive */
     HF_PERMIT = 5,  /* semaphore: `permits` of its permits, which come back if their owner dies */
     HF_COUNTER = 6, /* plain counter: take `permits` from it; no owner, so no hold */
-    HF_LATCH = 7    /* count-down latch: wait until it is at zero; there is no hold */
+    HF_LATCH = 7,   /* count-down latch: wait until it is at zero; there is no hold */
+    HF_LEADER = 8   /* leadership of an election, see section 10; hf_hold_mode then says HF_FAIR, or
+                       HF_MUTEX where the engine has no fair mutex */
 } hf_mode;
 
 /* A name is one object at a time: a mutex, a fair mutex, a read-write lock, a semaphore, a counter
@@ -900,6 +902,89 @@ HF_API int64_t hf_all_remaining_ms(const hf_hold_set *set);
 /* Returns: the hold of one item, by its index in the call, for hf_token, hf_held, hf_renew and
  * others. It belongs to the set: do not release or detach it. NULL if there is no such item. */
 HF_API hf_hold *hf_all_hold(const hf_hold_set *set, size_t index);
+
+/* ---- 10. Elections -----------------------------------------------------------------------
+ *
+ * Of all candidates for a name, one leads. Its leadership is a hold: hf_held, hf_token (the term),
+ * hf_remaining_ms and on_lost tell of it what they tell of a lock. A leader that is deposed is told
+ * before another candidate can lead, as far as on_lost says. The next candidate leads at once after
+ * hf_resign, and after a death as soon as the store notices: at once (local:), or when the lease
+ * ends.
+ *
+ * At the store an election is a fair mutex, or a mutex where the engine has no fair one. Where
+ * another library has elections at the same store, it and this one take part in the same:
+ *
+ *   etcd       Go's concurrency.Election, and etcdctl elect
+ *   zk:        Curator's LeaderLatch; with names=kazoo kazoo's Election
+ *
+ * A name is an election or a lock, not both. */
+
+/* Campaigns: what hf_lock and hf_lock_async do with HF_LEADER. `options` may be NULL; their `mode`
+ * is ignored. Each call is a candidate of its own, unless `owner` says otherwise. Observers are
+ * shown `owner_text` as the leader's text. NULL: the client's, and so always on Redis.
+ *
+ * Returns: as hf_lock and hf_lock_async. *ret is the leadership; pass it to hf_resign */
+HF_API HF_LOOK int hf_campaign(hf_client *client, const char *name, int64_t wait_ms,
+                               const hf_lock_options *options, hf_hold **ret);
+HF_API HF_LOOK int hf_campaign_async(hf_client *client, const char *name, int64_t wait_ms,
+                                     const hf_lock_options *options, hf_done_cb *done, void *arg,
+                                     hf_request *ret);
+
+/* Ends a leadership, and frees it: another name for hf_unlock.
+ *
+ * Returns: as hf_unlock; HF_LOST: it had been deposed before */
+HF_API int hf_resign(hf_hold *leadership);
+
+/* The leader of an election, as the store shows it. */
+typedef struct hf_leader {
+    size_t size;         /* sizeof(hf_leader), set by the caller of hf_election_leader */
+    bool leads;          /* false: no candidate leads, and the rest is zero */
+    uint32_t candidates; /* that wait behind it, where the store shows waiters */
+    uint64_t token;      /* its term; 0: there is none */
+    int64_t since_ms;    /* for how long; zk:: with its wait; -1: not known (Redis, etcd) */
+    char owner_key[HF_OWNER_KEY_SIZE]; /* hf_break takes it */
+    char text[256];                    /* its own description, or "" */
+} hf_leader;
+
+/* Asks which candidate leads. Blocks for up to request_timeout_ms. The answer may be old when it
+ * arrives: it is for showing, and for finding the leader's address. Only hf_held and tokens
+ * protect.
+ *
+ * Returns:
+ *   HF_OK       *ret is filled
+ *   HF_EKIND    the name is in use as another kind of object
+ *   HF_EINVAL   also: `ret` is NULL, or its size is no hf_leader's
+ *   HF_ENOTSUP  the engine cannot show locks
+ *   common errors */
+HF_API HF_LOOK int hf_election_leader(hf_client *client, const char *name, hf_leader *ret);
+
+/* A watch over an election, for programs that campaign and for those that do not. */
+typedef struct hf_watch hf_watch;
+
+/* Receives a leader, or that there is none. Runs on the watch's own thread, one call at a time. It
+ * may block, and call the library. `leader` lives until the function returns. */
+typedef void hf_leader_cb(void *arg, const hf_leader *leader);
+
+/* Watches an election: `changed` runs once for what is the case, and then for each change, in
+ * order. A change is another leader, another text, or that none leads any more. The watch asks the
+ * store every `every_ms` (0: 1,000; less than 10 is HF_EINVAL). So it leaves out a leader that came
+ * and went between two questions. While the store does not reply, nothing is a change. The thread
+ * has all signals blocked.
+ *
+ * Returns:
+ *   HF_OK       *ret is a watch; pass it to hf_watch_end before the client is closed
+ *   HF_EINVAL   also: `changed` or `ret` is NULL, or the client is HF_DRIVE_CALLER, which one
+ *               thread at a time may use: it asks hf_election_leader
+ *   HF_ELIMIT   no thread is left
+ *   others      as hf_election_leader, for the first question
+ * With any code but HF_OK, *ret is NULL. */
+HF_API HF_LOOK int hf_election_watch(hf_client *client, const char *name, int64_t every_ms,
+                                     hf_leader_cb *changed, void *arg, hf_watch **ret);
+
+/* Ends a watch and frees it. Waits for a question that is out, up to request_timeout_ms, and for
+ * `changed`: it does not run after this has returned. Called by `changed` itself, it waits for
+ * nothing. In a forked child it frees memory only. NULL is allowed. */
+HF_API void hf_watch_end(hf_watch *watch);
 
 #ifdef __cplusplus
 }

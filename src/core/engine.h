@@ -83,6 +83,8 @@ struct hf_op {
         uint32_t permits, limit;
         int64_t lease_ms;    /* 0: the client's, renewed as long as the process lives; else fixed */
         int64_t asked_at_ms; /* when this question was handed to the engine, on the loop's clock */
+        bool election;       /* HF_FAIR, HF_MUTEX: in the format of an election, where another
+                                library has one at this store */
         bool enqueue;        /* false: a bare try, which leaves nothing behind if refused; true: the
                                 caller is going to wait, so take a place and arm the wake */
     } in;

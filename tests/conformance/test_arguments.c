@@ -114,7 +114,7 @@ TEST(enormous_times_are_fine)
 
 TEST(modes_that_are_none_are_refused)
 {
-    static const int bad[] = { -1, 8, 99, INT32_MAX };
+    static const int bad[] = { -1, 9, 99, INT32_MAX };
     hf_client *client = open_client();
     hf_hold *hold;
 

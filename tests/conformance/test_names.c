@@ -145,6 +145,7 @@ static unsigned cap_of(hf_mode mode)
 {
     switch (mode) {
     case HF_MUTEX:
+    case HF_LEADER:
         return HF_CAP_MUTEX;
     case HF_FAIR:
         return HF_CAP_FAIR;

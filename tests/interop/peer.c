@@ -68,7 +68,7 @@ static hf_mode mode_of(const char *kind)
     } modes[] = {
         { "mutex", HF_MUTEX }, { "fair", HF_FAIR },     { "read", HF_READ },
         { "write", HF_WRITE }, { "permit", HF_PERMIT }, { "fenced", HF_MUTEX },
-        { "multi", HF_MUTEX },
+        { "multi", HF_MUTEX }, { "leader", HF_LEADER },
     };
 
     for (size_t i = 0; i < sizeof(modes) / sizeof(modes[0]); i++)
@@ -113,7 +113,8 @@ static int take(struct worker *worker, const char *name, bool several, int64_t w
 static void lock(struct worker *worker, char **word)
 {
     hf_lock_options options =
-        HF_LOCK_OPTIONS(.mode = mode_of(word[1]), .lease_ms = number_of(word[4]));
+        HF_LOCK_OPTIONS(.mode = mode_of(word[1]), .lease_ms = number_of(word[4]),
+                        .owner_text = strcmp(word[1], "leader") == 0 ? "holdfast:80" : NULL);
 
     bool several = strcmp(word[1], "multi") == 0;
 
@@ -198,6 +199,17 @@ static void force(const struct worker *worker, const char *name, bool all)
     if (code == HF_OK)
         code = hf_break(client, name, all ? NULL : owner.key, &broken);
     answer_code(worker, code == HF_OK && broken != 1 ? HF_LOST : code);
+}
+
+static void say_leader(const struct worker *worker, const char *name)
+{
+    hf_leader leader = { .size = sizeof(leader) };
+    int code = hf_election_leader(client, name, &leader);
+
+    if (code == HF_OK)
+        answer(worker->name, leader.leads ? leader.text : "none");
+    else
+        answer_code(worker, code);
 }
 
 static bool is_holder(void *arg, const hf_entry *entry)
@@ -408,6 +420,8 @@ static void obey(struct worker *worker, char *line)
         force(worker, word[2], strcmp(word[1], "all") == 0);
     else if (words == 3 && strcmp(word[0], "holds") == 0)
         say_holds(worker, word[2]);
+    else if (words == 2 && strcmp(word[0], "leads") == 0)
+        say_leader(worker, word[1]);
     else if (words == 3 && strcmp(word[0], "locked") == 0)
         say_locked(worker, word[2]);
     else if (words == 5 && strcmp(word[0], "count") == 0)

@@ -99,17 +99,18 @@ static int check_lease(int64_t lease_ms)
 
 static const char *mode_name(hf_mode mode)
 {
-    static const char *const names[] = { "mutexes",          "fair mutexes",
-                                         "read-write locks", "upgradeable reads",
-                                         "read-write locks", "semaphores",
-                                         "counters",         "latches" };
+    static const char *const names[] = {
+        "mutexes",    "fair mutexes", "read-write locks", "upgradeable reads", "read-write locks",
+        "semaphores", "counters",     "latches",          "elections"
+    };
     return names[mode];
 }
 
 static int check_mode(const struct hf_client *client, hf_mode mode)
 {
-    static const unsigned needs[] = { HF_CAP_MUTEX, HF_CAP_FAIR,   HF_CAP_RW,      HF_CAP_UPGRADE,
-                                      HF_CAP_RW,    HF_CAP_PERMIT, HF_CAP_COUNTER, HF_CAP_LATCH };
+    static const unsigned needs[] = { HF_CAP_MUTEX,   HF_CAP_FAIR,  HF_CAP_RW,
+                                      HF_CAP_UPGRADE, HF_CAP_RW,    HF_CAP_PERMIT,
+                                      HF_CAP_COUNTER, HF_CAP_LATCH, HF_CAP_MUTEX };
     if ((unsigned)mode >= sizeof needs / sizeof *needs)
         return hf__answer_fail(HF_EINVAL, "mode %d is none; use an hf_mode", (int)mode);
     if (!(client->ops->caps & needs[mode]))
@@ -178,6 +179,9 @@ static int read_options(struct hf_lock_args *ask, struct hf_client *client,
     if (code != HF_OK)
         return code;
     ask->mode = known.mode;
+    ask->election = known.mode == HF_LEADER;
+    if (ask->election)
+        ask->mode = client->ops->caps & HF_CAP_FAIR ? HF_FAIR : HF_MUTEX;
     ask->permits = known.permits ? known.permits : 1;
     ask->limit = known.limit;
     ask->lease_ms = hf__args_lease(known.lease_ms);

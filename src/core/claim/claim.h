@@ -293,6 +293,7 @@ struct hf_lock_args {
     bool here;   /* the calling thread is going to drive it */
     bool blocks; /* the calling thread waits for the answer */
     bool no_reentry;
+    bool election; /* the claim is a candidacy: `mode` is what the engine has for it */
 };
 
 /* A lock's name as its caller knows it, of the store's. */

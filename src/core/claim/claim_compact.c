@@ -45,7 +45,7 @@ static int64_t asked_at(const struct hf_grant *grant)
 static bool is_plain(const struct hf_claim *claim)
 {
     const struct hf_op *op = &claim->op;
-    return (op->in.mode == HF_MUTEX || op->in.mode == HF_FAIR) &&
+    return (op->in.mode == HF_MUTEX || op->in.mode == HF_FAIR) && !op->in.election &&
            op->out.rests_on == &op->engine.own_lease && !op->engine.own_lease.fixed &&
            op->engine.own_lease.ends_at_ms == 0 && op->in.owner_text == claim->client->owner_text;
 }

@@ -144,6 +144,7 @@ static void fill_op(struct hf_claim *claim, const struct hf_lock_args *ask)
     op->in.keep = HF_KEEP_NOTHING;
     op->in.permits = ask->permits;
     op->in.limit = ask->limit;
+    op->in.election = ask->election;
     if (ask->attach_key)
         op->in.attach_key = claim->text;
     op->in.owner_text =

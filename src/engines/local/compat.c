@@ -57,7 +57,8 @@ bool hf__txn_may_grant(struct txn *txn, hf_mode mode, uint32_t permits)
     switch (mode) {
     case HF_MUTEX:
     case HF_FAIR:
-    case HF_WRITE: /* mutant: writer-does-not-mind-readers */
+    case HF_LEADER: /* as HF_FAIR by then */
+    case HF_WRITE:  /* mutant: writer-does-not-mind-readers */
         return !local_get(&lock->holders);
     case HF_READ:
         return may_read(txn);

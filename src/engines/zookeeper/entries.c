@@ -15,8 +15,10 @@ static hf_mode mode_of(const struct surveyed *node)
 {
     if (node->family == ZK_LEASE || node->family == ZK_AWAIT)
         return node->family == ZK_LEASE ? HF_PERMIT : HF_LATCH;
-    if (node->family != ZK_LOCK)
+    if (node->family == ZK_READER || node->family == ZK_WRITER)
         return node->family == ZK_READER ? HF_READ : HF_WRITE;
+    if (node->family == ZK_CANDIDATE)
+        return HF_FAIR;
     return node->note.ours ? node->note.mode : HF_MUTEX;
 }
 

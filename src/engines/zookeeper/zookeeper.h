@@ -233,6 +233,8 @@ void hf__zk_queue_nodes_close(struct zookeeper *zk);
  * begins anew. False: that one has no room for it. */
 bool hf__zk_queue_node_begin(struct zookeeper *zk, struct zk_queue_node *place,
                              struct zk_session *session);
+/* The nodes of a claim. An election has those of Curator's LeaderLatch; kazoo's is a lock. */
+enum zk_family hf__zk_family(const struct zookeeper *zk, const struct hf_op *op);
 /* Gives its next node a name that no node has had. */
 void hf__zk_queue_node_name(struct zookeeper *zk, struct zk_queue_node *place);
 /* `token` 0: neither its number of creation is known, nor which session has made it. Such a node is

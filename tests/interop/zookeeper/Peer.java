@@ -23,6 +23,7 @@ import java.util.concurrent.Executors;
 import java.util.concurrent.TimeUnit;
 import org.apache.curator.framework.CuratorFramework;
 import org.apache.curator.framework.CuratorFrameworkFactory;
+import org.apache.curator.framework.recipes.leader.LeaderLatch;
 import org.apache.curator.framework.recipes.locks.InterProcessLock;
 import org.apache.curator.framework.recipes.locks.InterProcessMultiLock;
 import org.apache.curator.framework.recipes.locks.InterProcessMutex;
@@ -35,6 +36,7 @@ import org.apache.curator.framework.recipes.shared.SharedCountReader;
 import org.apache.curator.framework.recipes.shared.VersionedValue;
 import org.apache.curator.framework.state.ConnectionState;
 import org.apache.curator.retry.RetryNTimes;
+import org.apache.zookeeper.KeeperException;
 
 public final class Peer {
     private static CuratorFramework client;
@@ -101,6 +103,36 @@ public final class Peer {
             }
         }
         return "ok";
+    }
+
+    /* An object is one candidacy. */
+    private static final ThreadLocal<Map<String, LeaderLatch>> candidacies =
+        ThreadLocal.withInitial(HashMap::new);
+
+    private static String campaign(String name, long waitMs) throws Exception {
+        LeaderLatch latch = new LeaderLatch(client, root + "/" + name, "Curator:80");
+        latch.start();
+        if (waitMs >= 0 && !latch.await(waitMs, TimeUnit.MILLISECONDS)) {
+            latch.close();
+            return "busy";
+        }
+        latch.await();
+        candidacies.get().put(name, latch);
+        return "ok";
+    }
+
+    private static String resign(String name) throws Exception {
+        candidacies.get().remove(name).close();
+        return "ok";
+    }
+
+    private static String leaderOf(String name) throws Exception {
+        try {
+            String id = new LeaderLatch(client, root + "/" + name).getLeader().getId();
+            return id.isEmpty() ? "none" : id;
+        } catch (KeeperException.NoNodeException missing) {
+            return "none";
+        }
     }
 
     /* How many permits there are is shared in the node that has the leases below it. */
@@ -218,6 +250,8 @@ public final class Peer {
             return "ok";
         case "latch":
             return setLatch(word[1], Integer.parseInt(word[2]));
+        case "leads":
+            return leaderOf(word[1]);
         case "down":
             return countDown(word[1], word.length > 2 ? Integer.parseInt(word[2]) : 1);
         case "await":
@@ -239,6 +273,10 @@ public final class Peer {
         if (word[1].equals("permit")) {
             return word[0].equals("lock") ? takePermit(word[2], Long.parseLong(word[3]))
                                           : givePermit(word[2]);
+        }
+        if (word[1].equals("leader")) {
+            return word[0].equals("lock") ? campaign(word[2], Long.parseLong(word[3]))
+                                          : resign(word[2]);
         }
         InterProcessLock lock = lockOf(word[1], word[2]);
         switch (word[0]) {

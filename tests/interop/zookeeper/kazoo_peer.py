@@ -34,7 +34,7 @@ class Worker(threading.Thread):
     def __init__(self, client, name):
         super().__init__(daemon=True)
         self.client, self.called = client, name
-        self.orders, self.locks = queue.Queue(), {}
+        self.orders, self.locks, self.terms = queue.Queue(), {}, {}
         self.start()
 
     def lock_of(self, kind, name):
@@ -44,7 +44,34 @@ class Worker(threading.Thread):
             self.locks[name] = self.client.Lock(f"{ROOT}/{name}", extra_lock_patterns=PATTERNS)
         return self.locks[name]
 
+    def campaign(self, name):
+        """Election.run leads for as long as the function does that it is given."""
+        leads, over = threading.Event(), threading.Event()
+
+        def serve():
+            leads.set()
+            over.wait()
+
+        election = self.client.Election(f"{ROOT}/{name}", "kazoo:80")
+        term = threading.Thread(target=election.run, args=(serve,), daemon=True)
+        term.start()
+        leads.wait()
+        self.terms[name] = term, over
+        return "ok"
+
+    def resign(self, name):
+        term, over = self.terms.pop(name)
+        over.set()
+        term.join()
+        return "ok"
+
+    def leads(self, name):
+        candidates = self.client.Election(f"{ROOT}/{name}").contenders()
+        return candidates[0] if candidates else "none"
+
     def lock(self, kind, name, wait_ms, _lease_ms):
+        if kind == "leader":
+            return self.campaign(name)
         lock, wait_ms = self.lock_of(kind, name), int(wait_ms)
         try:
             if wait_ms == 0:
@@ -56,6 +83,8 @@ class Worker(threading.Thread):
         return "ok" if taken else "busy"
 
     def unlock(self, kind, name):
+        if kind == "leader":
+            return self.resign(name)
         return "ok" if self.lock_of(kind, name).release() else "lost"
 
     def count(self, kind, name, path, times):
@@ -96,7 +125,8 @@ class Worker(threading.Thread):
 
     def run(self):
         verbs = {"lock": self.lock, "unlock": self.unlock, "count": self.count,
-                 "latch": self.latch, "down": self.down, "await": self.wait_for}
+                 "latch": self.latch, "down": self.down, "await": self.wait_for,
+                 "leads": self.leads}
         while True:
             verb, *words = self.orders.get()
             try:

@@ -344,6 +344,44 @@ def both_count_down_to_the_last(stage, one, other, name):
     equal(stage.keeper.data(f"{ROOT}/{name}"), bytes([0, 0, 0, 5]), "the count")
 
 
+@scene("leader")
+def both_take_part_in_one_election(stage, one, other, name):
+    """Each observer sees each leader, whose candidate it is."""
+    def all_see(leader):
+        for side in (one, other):
+            side.want(leader, "b", "leads", name)
+
+    one.want("ok", "a", "lock", "leader", name, FOR_EVER, 0)
+    all_see(f"{one.what}:80")
+    other.tell("a", "lock", "leader", name, FOR_EVER, 0)
+    stage.wait_for_queue(name, 2)
+    all_see(f"{one.what}:80")
+    one.want("ok", "a", "unlock", "leader", name)
+    equal(other.answer("a"), "ok", f"{other.what}, whose turn it is")
+    all_see(f"{other.what}:80")
+    other.want("ok", "a", "unlock", "leader", name)
+    all_see("none")
+    stage.check_free(name)
+
+
+@scene("leader", exchanged=False)
+def the_next_leads_after_a_dead_leader(stage, one, other, name):
+    deaths = []
+    for dying, living in ((one, other), (other, one)):
+        mine = f"{name}-{dying.what}"
+        victim = stage.another(dying.what, DYING_MS)
+        victim.want("ok", "a", "lock", "leader", mine, FOR_EVER, 0)
+        living.tell("c", "lock", "leader", mine, FOR_EVER, 0)
+        stage.wait_for_queue(mine, 2)
+        victim.stop()
+        deaths.append((living, mine))
+    for living, mine in deaths:
+        equal(living.answer("c"), "ok", f"{living.what} behind the dead")
+        living.want(f"{living.what}:80", "b", "leads", mine)
+        living.want("ok", "c", "unlock", "leader", mine)
+        stage.check_free(mine)
+
+
 def tests_of(stage):
     first, second = stage.start
     tests = []
@@ -383,7 +421,7 @@ def curator_stages(version, peer, kept):
         "holdfast": holdfast_with(peer),
         "Curator": lambda keeper, session_ms: (
             [*java, f"127.0.0.1:{keeper.port}", ROOT, str(session_ms)],),
-    }, ("mutex", "reentrant", "rw", "permit", "latch"))]
+    }, ("mutex", "reentrant", "rw", "permit", "latch", "leader"))]
 
 
 def install_kazoo(version, kept):
@@ -410,7 +448,7 @@ def kazoo_stages(version, peer, kept):
 
     return lambda keeper: [
         Stage("plain", keeper, {"holdfast": holdfast_with(peer, "?names=kazoo"),
-                                "kazoo": kazoo_with()}, ("mutex", "latch")),
+                                "kazoo": kazoo_with()}, ("mutex", "latch", "leader")),
         Stage("pattern", keeper, {"holdfast": holdfast_with(peer, "?parents=persistent"),
                                   "kazoo": kazoo_with("-lock-")}, ("mutex",)),
     ]

@@ -261,11 +261,12 @@ void hf__etcd_wrong_kind(struct etcd *etcd, struct etcd_claim *claim)
     hf__etcd_withdraw(etcd, claim, HF_FAILED);
 }
 
-/* The revision is later than the end of whatever was in the way, and its own end comes after it. */
+/* The revision is later than the end of whatever was in the way, and its own end comes after it. A
+ * leader's term is its key's, which observers see, too: older keys have led before it. */
 static void hold_begin(struct etcd *etcd, struct etcd_claim *claim, int64_t revision)
 {
     struct hf_op *op = claim->op;
-    op->out.token = (uint64_t)revision;
+    op->out.token = (uint64_t)(op->in.election ? claim->created : revision);
     op->out.rests_on = &claim->session->lease;
     if (op->in.lease_ms > 0)
         hf__own_end_start(&claim->end, op);

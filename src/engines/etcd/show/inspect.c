@@ -23,6 +23,10 @@ size_t hf__etcd_claim_note(const struct etcd *etcd, const struct etcd_claim *cla
 {
     const struct hf_host *host = etcd->base.host;
     const struct hf_op *op = claim->op;
+    const char *owner =
+        op->in.owner_text && *op->in.owner_text ? op->in.owner_text : host->owner_text;
+    if (op->in.election) /* mutant: etcd-candidate-says-more-than-its-text */
+        return (size_t)snprintf(text, ETCD_NOTE_SIZE, "%.127s", owner);
     struct etcd_note note = {
         .mode = op->in.mode,
         .permits = op->in.permits ? op->in.permits : 1,
@@ -31,8 +35,7 @@ size_t hf__etcd_claim_note(const struct etcd *etcd, const struct etcd_claim *cla
         .lease_ms = lease_ms,
     };
     snprintf(note.host, sizeof note.host, "%.63s", host->host_name);
-    snprintf(note.owner, sizeof note.owner, "%.127s",
-             op->in.owner_text && *op->in.owner_text ? op->in.owner_text : host->owner_text);
+    snprintf(note.owner, sizeof note.owner, "%.127s", owner);
     return hf__etcd_note_write(&note, text);
 }
 
@@ -57,10 +60,15 @@ static hf_kind kind_of(const struct etcd_seen_key *key)
     return note.mode == HF_FAIR ? HF_KIND_FAIR : HF_KIND_MUTEX;
 }
 
-/* The revision at which a claim was granted is its owner's alone: 0 where that is not us. */
+/* The revision at which a claim was granted is its owner's alone: 0 where that is not us. A
+ * leader's is its key's. */
 static uint64_t token_of(struct etcd *etcd, const struct etcd_seen_key *key)
 {
     const ProtobufCBinaryData *text = &key->key->key;
+    struct etcd_note note;
+    hf__etcd_note_read(&note, key->key->value.data, key->key->value.len);
+    if (key->kind == ETCD_KEY_MUTEX && !note.ours && *note.owner)
+        return (uint64_t)key->key->create_revision;
     struct etcd_claim *claim =
         hf__etcd_claim_find(etcd, hf__etcd_bytes((const char *)text->data, text->len));
     return claim && claim->op && hf__etcd_holds(claim) ? claim->op->out.token : 0;

@@ -37,6 +37,9 @@ void hf__etcd_note_read(struct etcd_note *note, const void *bytes, size_t length
     char text[ETCD_NOTE_SIZE], word[12] = "";
     int used = 0;
     *note = (struct etcd_note){ .mode = HF_MUTEX, .permits = 1, .since_ms = -1 };
+    snprintf(note->owner, sizeof note->owner, "%.*s",
+             (int)(length < sizeof note->owner ? length : sizeof note->owner - 1),
+             (const char *)bytes);
     if (length == 0 || length >= sizeof text || memchr(bytes, 0, length))
         return;
     memcpy(text, bytes, length);
@@ -48,6 +51,7 @@ void hf__etcd_note_read(struct etcd_note *note, const void *bytes, size_t length
                        note->host, &used);
     if (count != 6 || used == 0 || !read_mode(word, &note->mode)) {
         *note = (struct etcd_note){ .mode = HF_MUTEX, .permits = 1, .since_ms = -1 };
+        snprintf(note->owner, sizeof note->owner, "%.127s", text);
         return;
     }
     note->ours = true;

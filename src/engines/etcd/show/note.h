@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a key says of its owner, in its value: one line of text. Go's clients leave it empty, and
- * read none. */
+/* What a key says of its owner, in its value: one line of text. Go's mutexes leave it empty, and
+ * read none; in an election, Go's or ours, it is the candidate's text and nothing else. */
 #ifndef HF_ENGINES_ETCD_SHOW_NOTE_H
 #define HF_ENGINES_ETCD_SHOW_NOTE_H
 
@@ -9,7 +9,7 @@
 #define ETCD_NOTE_SIZE 400
 
 struct etcd_note {
-    bool ours; /* it is a line of ours; else the rest is nothing */
+    bool ours; /* it is a line of ours; else the rest is nothing, but for `owner`: all of it */
     hf_mode mode;
     uint32_t permits;
     int64_t pid;

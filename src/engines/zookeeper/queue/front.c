@@ -84,7 +84,7 @@ static bool read_look(struct zookeeper *zk, struct zk_request *request, struct z
     if (!hf__zk_goes_on(zk, request, reply))
         return false;
     if (reply->error == ZK_OK)
-        hf__zk_view(view, reply->body, hf__zk_family_of(place->op->in.mode), "", INT64_MAX);
+        hf__zk_view(view, reply->body, hf__zk_family(zk, place->op), "", INT64_MAX);
     if (view->bad)
         hf__zk_protocol_error(zk, place);
     return !view->bad;

@@ -217,7 +217,7 @@ static void adopt(struct zookeeper *zk, struct zk_queue_node *place)
 static void judge(struct zookeeper *zk, struct zk_queue_node *place, struct zk_reader children)
 {
     struct zk_view view;
-    hf__zk_view(&view, children, hf__zk_family_of(place->op->in.mode), place->node, place->number);
+    hf__zk_view(&view, children, hf__zk_family(zk, place->op), place->node, place->number);
     if (view.bad) { /* mutant: bare-try-is-granted */
         hf__zk_protocol_error(zk, place);
     } else if (!view.own) {

@@ -142,8 +142,9 @@ static const struct {
     const char *text;
     enum zk_family family;
 } markers[] = {
-    { "-lock-", ZK_LOCK },      { "__lock__", ZK_LOCK }, { "-__READ__", ZK_READER },
-    { "-__WRIT__", ZK_WRITER }, { "-lease-", ZK_LEASE }, { "-await-", ZK_AWAIT },
+    { "-lock-", ZK_LOCK },       { "__lock__", ZK_LOCK }, { "-__READ__", ZK_READER },
+    { "-__WRIT__", ZK_WRITER },  { "-lease-", ZK_LEASE }, { "-await-", ZK_AWAIT },
+    { "-latch-", ZK_CANDIDATE },
 };
 
 void hf__zk_uuid(char uuid[ZK_UUID_SIZE])
@@ -162,11 +163,12 @@ void hf__zk_node_stem(char stem[ZK_NODE_SIZE], const char *uuid, enum zk_family 
 {
     if (!kazoo || family != ZK_LOCK) {
         snprintf(stem, ZK_NODE_SIZE, "_c_%s%s", uuid,
-                 family == ZK_LOCK     ? "-lock-"
-                 : family == ZK_READER ? "-__READ__"
-                 : family == ZK_LEASE  ? "-lease-"
-                 : family == ZK_AWAIT  ? "-await-"
-                                       : "-__WRIT__");
+                 family == ZK_LOCK        ? "-lock-"
+                 : family == ZK_READER    ? "-__READ__"
+                 : family == ZK_LEASE     ? "-lease-"
+                 : family == ZK_AWAIT     ? "-await-"
+                 : family == ZK_CANDIDATE ? "-latch-"
+                                          : "-__WRIT__");
         return;
     }
     size_t length = 0;
@@ -222,14 +224,15 @@ bool hf__zk_stands_against(enum zk_family other, enum zk_family family)
         return other == ZK_WRITER; /* mutant: reader-does-not-wait */
     if (family == ZK_WRITER)
         return other == ZK_WRITER || other == ZK_READER;
-    return family == ZK_LOCK && other == ZK_LOCK;
+    /* mutant: candidate-does-not-wait */
+    return other == family && (family == ZK_LOCK || family == ZK_CANDIDATE);
 }
 
 /* Can the two not be on one name? */
 static bool is_other_kind(enum zk_family other, enum zk_family family)
 {
     static const unsigned char kinds[] = {
-        [ZK_LOCK] = 1, [ZK_READER] = 2, [ZK_WRITER] = 2, [ZK_LEASE] = 0, [ZK_AWAIT] = 3
+        [ZK_LOCK] = 1, [ZK_READER] = 2, [ZK_WRITER] = 2, [ZK_AWAIT] = 3, [ZK_CANDIDATE] = 4
     };
     return kinds[other] != 0 && kinds[other] != kinds[family];
 }
@@ -316,6 +319,7 @@ void hf__zk_note_read(struct zk_note *note, const char *bytes, size_t length)
         return;
     memcpy(text, bytes, length);
     text[length] = 0;
+    snprintf(note->owner, sizeof note->owner, "%.127s", text);
     if (sscanf(text, "holdfast %19s pid=%" SCNd64 " lease=%" SCNd64 " host=%63s owner=%n", word,
                &note->pid, &note->lease_ms, note->host, &used) != 4 ||
         used == 0)

@@ -15,9 +15,9 @@
 #define ZK_NODE_SIZE 64
 #define ZK_CHILD_SIZE 160
 
-/* What a node stands for: a place in a mutex' queue, or in a read-write lock's, a permit, or a
- * waiter for a latch. */
-enum zk_family { ZK_STRANGER, ZK_LOCK, ZK_READER, ZK_WRITER, ZK_LEASE, ZK_AWAIT };
+/* What a node stands for: a place in a mutex' queue, or in a read-write lock's, a permit, a waiter
+ * for a latch, or a candidate of an election. */
+enum zk_family { ZK_STRANGER, ZK_LOCK, ZK_READER, ZK_WRITER, ZK_LEASE, ZK_AWAIT, ZK_CANDIDATE };
 
 /* root + "/" + the name, with every byte that ZooKeeper does not take, or that would make one name
  * look like another, written as %XX. NULL: out of memory. The caller frees it. */
@@ -59,7 +59,7 @@ bool hf__zk_find_stem(struct zk_reader children, const char *stem, struct zk_chi
 /* What we write into our nodes, for users that look: a line of words. */
 struct zk_note {
     hf_mode mode;
-    bool ours; /* it is a line of ours; else the rest is nothing */
+    bool ours; /* it is a line of ours; else the rest is nothing, but for `owner`: all of it */
     uint32_t permits;
     int64_t pid, lease_ms;
     char host[64], owner[128];

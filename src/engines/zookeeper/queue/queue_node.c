@@ -195,11 +195,17 @@ void hf__zk_queue_node_made(struct zk_queue_node *place, struct zk_reader *body)
     hf__zk_queue_node_set_name(place, path + before, length - before, stat.czxid);
 }
 
+enum zk_family hf__zk_family(const struct zookeeper *zk, const struct hf_op *op)
+{
+    bool latch = op->in.election && !zk->settings->kazoo;
+    return latch ? ZK_CANDIDATE : hf__zk_family_of(op->in.mode);
+}
+
 void hf__zk_queue_node_name(struct zookeeper *zk, struct zk_queue_node *place)
 {
     char uuid[ZK_UUID_SIZE];
     hf__zk_uuid(uuid);
-    hf__zk_node_stem(place->stem, uuid, hf__zk_family_of(place->op->in.mode),
+    hf__zk_node_stem(place->stem, uuid, hf__zk_family(zk, place->op),
                      zk->settings->kazoo && !place->permits);
 }
 
@@ -238,13 +244,18 @@ bool hf__zk_queue_node_begin(struct zookeeper *zk, struct zk_queue_node *place,
 void hf__zk_describe(const struct zookeeper *zk, const struct hf_op *op, int64_t lease_ms,
                      char *text, size_t size)
 {
+    const struct hf_host *host = zk->base.host;
+    const char *owner =
+        op->in.owner_text && *op->in.owner_text ? op->in.owner_text : host->owner_text;
+    if (op->in.election) {
+        snprintf(text, size, "%.127s", owner);
+        return;
+    }
     struct zk_note note = {
         .mode = op->in.mode, .permits = op->in.permits, .pid = getpid(), .lease_ms = lease_ms
     };
-    const struct hf_host *host = zk->base.host;
     snprintf(note.host, sizeof note.host, "%.63s", *host->host_name ? host->host_name : "-");
-    snprintf(note.owner, sizeof note.owner, "%.127s",
-             op->in.owner_text && *op->in.owner_text ? op->in.owner_text : host->owner_text);
+    snprintf(note.owner, sizeof note.owner, "%.127s", owner);
     hf__zk_note_write(&note, text, size);
 }
 

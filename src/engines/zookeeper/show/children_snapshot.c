@@ -52,14 +52,14 @@ static void fail(struct zookeeper *zk, struct children_snapshot *survey,
 /* The holders: no node in front stands against them. */
 static void judge(struct children_snapshot *survey)
 {
-    bool seen[ZK_AWAIT + 1] = { false };
+    bool seen[ZK_CANDIDATE + 1] = { false };
     uint32_t in_front = 0;
     for (uint32_t i = 0; i < survey->count; i++) {
         struct surveyed *node = &survey->nodes[i];
         for (; survey->nodes[in_front].number < node->number; in_front++)
             seen[survey->nodes[in_front].family] |= survey->nodes[in_front].there;
         node->holds = node->there && node->family != ZK_AWAIT;
-        for (unsigned family = ZK_LOCK; family <= ZK_WRITER; family++)
+        for (unsigned family = ZK_LOCK; family <= ZK_CANDIDATE; family++)
             if (seen[family] && hf__zk_stands_against((enum zk_family)family, node->family))
                 node->holds = false;
     }
