@@ -205,9 +205,11 @@ bool cli_lock_options(const struct cli_settings *settings, hf_lock_options *opti
                                 : settings->exclusive   ? HF_WRITE
                                 : settings->fair        ? HF_FAIR
                                 : modes                 ? HF_PERMIT
+                                : settings->candidate   ? HF_LEADER
                                                         : HF_MUTEX,
                         .permits = (uint32_t)settings->take, .limit = (uint32_t)settings->slots,
-                        .lease_ms = settings->max_hold_ms, .owner_text = settings->owner_text);
+                        .lease_ms = settings->max_hold_ms,
+                        .owner_text = settings->candidate ? NULL : settings->owner_text);
     if (modes <= 1)
         return true;
     cli_complain("a lock is of one kind: choose one of -s, -U, -W, -F, and -j with -k");

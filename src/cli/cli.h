@@ -41,6 +41,8 @@ struct cli_settings {
     /* How to run the command. */
     char *shell_command, *on_lost;
     bool skip;
+    /* elect: its locks are leaderships; or it only shows the leader. */
+    bool candidate, observe;
     int64_t busy_exit, grace_ms, max_run_ms, min_hold_ms;
     /* break and show. */
     int64_t token, watch_ms;

@@ -75,12 +75,17 @@ const char cli_help_try[] =
 
 const char cli_help_elect[] =
     "holdfast elect [OPTIONS] NAME [--] COMMAND [ARGUMENT...]\n"
+    "holdfast elect --observe [--json] NAME\n"
     "\n"
     "  holdfast elect scheduler -- ./scheduler       # on every machine; one runs at a time\n"
     "\n"
     "Waits to be elected, runs the command, and campaigns again when it ends or is lost, with\n"
     "pauses of 1 s up to 60 s while it fails fast. Ends by signal, with 128 and its number or\n"
     "as the command ends by it.\n"
+    "\n"
+    "      --text TEXT       what observers are shown (user@host:pid command)\n"
+    "      --observe         prints the leader, and a line for each change, until a signal ends "
+    "it\n"
     "\n"
     "It has the options of run but for -n, -w, -E and --skip. With -j 2, two lead at a time.\n";
 

@@ -55,6 +55,8 @@ static const struct option options[] = {
     { 0,   "adopt",       FLAG,     AT(adopt),         ADOPTS, 0 },
     { 'l', "lock",        NAME,     0,                 COMMANDS, 0 },
     { 0,   "owner",       TEXT,     AT(owner_text),    ACQUIRES | CLI_BREAK, 0 },
+    { 0,   "text",        TEXT,     AT(owner_text),    CLI_ELECT, 0 },
+    { 0,   "observe",     FLAG,     AT(observe),       CLI_ELECT, 0 },
     { 'c', "command",     TEXT,     AT(shell_command), COMMANDS, 0 },
     { 'E', "busy-exit",   NUMBER,   AT(busy_exit),     RUNS, 255 },
     { 0,   "skip",        FLAG,     AT(skip),          RUNS, 0 },

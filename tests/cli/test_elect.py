@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """elect: one of many runs, and another one after it."""
+import json
 import os
 import signal
 
@@ -67,7 +68,7 @@ def what_outlives_its_term_is_no_part_of_the_next(box):
     process = box.start('elect', 'boss', '--', 'sh', '-c', f"""
         [ -e once ] && echo again >> elected && exec sleep 1000
         touch once
-        setsid sh -c 'read line < go; "{COMMAND}" try boss true; echo $? > tried' \\
+        setsid sh -c 'read line < go; "{COMMAND}" try -F boss true; echo $? > tried' \\
             < /dev/null > /dev/null 2>&1 &
         exit 3""")
     wait_until(lambda: elected(box) == ['again'], 'a second term')
@@ -91,14 +92,52 @@ def a_broken_lock_ends_the_term(box):
 
 @test
 def a_candidate_can_be_called_off(box):
-    holder = box.hold('boss')
+    leader = candidate(box, 'leader')
+    wait_until(lambda: elected(box) == ['leader'], 'the leader is elected')
     process = candidate(box, 'never')
     box.wait_for_waiters('boss')
     process.signal(signal.SIGINT)
     equal(process.end().code, 130)
-    equal(elected(box), [])
+    equal(elected(box), ['leader'])
     equal(box.count('waiters', 'boss'), 0)
-    holder.stop()
+    leader.signal(signal.SIGTERM)
+    leader.end()
+
+
+@test
+def an_observer_is_told_of_each_change(box):
+    plain = box.start('elect', '--observe', 'boss')
+    json_lines = box.start('elect', '--json', '--observe', 'boss')
+    contains(plain.popen.stdout.readline().decode(), "'boss': no candidate leads")
+    equal(json.loads(json_lines.popen.stdout.readline()), {'name': 'boss', 'leads': False})
+    first = candidate(box, 'first', '--text', 'first:80')
+    contains(plain.popen.stdout.readline().decode(), "'boss': first:80 leads, for")
+    led = json.loads(json_lines.popen.stdout.readline())
+    equal((led['leads'], led['owner_text']), (True, 'first:80'))
+    second = candidate(box, 'second', '--text', 'second:80')
+    box.wait_for_waiters('boss')
+    first.signal(signal.SIGTERM)
+    first.end()
+    contains(plain.popen.stdout.readline().decode(), "'boss': second:80 leads, for")
+    follows = json.loads(json_lines.popen.stdout.readline())
+    equal(follows['owner_text'], 'second:80')
+    assert follows['token'] > led['token'], (led, follows)
+    second.signal(signal.SIGTERM)
+    second.end()
+    contains(plain.popen.stdout.readline().decode(), "'boss': no candidate leads")
+    for observer in (plain, json_lines):
+        observer.signal(signal.SIGTERM)
+        equal(observer.end().code, 128 + signal.SIGTERM)
+
+
+@test
+def what_a_candidate_runs_finds_its_leadership_held(box):
+    result = box.start('elect', 'boss', '--', 'sh', '-c',
+                       f'"{COMMAND}" run boss -- echo nested >> elected; '
+                       f'"{COMMAND}" elect boss -- sh -c "echo again >> elected; kill $PPID" ')
+    wait_until(lambda: elected(box)[:2] == ['nested', 'again'], 'both run at once')
+    result.signal(signal.SIGTERM)
+    result.end()
 
 
 @test
@@ -115,6 +154,8 @@ def usage_errors_end_it(box):
     box.expect(64, 'elect', 'boss')
     box.expect(64, 'elect', '-n', 'boss', '--', 'true')
     box.expect(64, 'elect', '', '--', 'true')
+    box.expect(64, 'elect', '--observe', 'boss', 'true')
+    box.expect(64, 'elect', '--observe')
 
 
 if __name__ == '__main__':

@@ -280,6 +280,7 @@ int cli_job_do(struct cli_job *job, struct cli_client *session)
         return CLI_USAGE;
     options.on_lost = note_loss;
     options.lost_arg = job;
+    job->wanted = options.mode;
     job->nested = cli_environment_nested(job, &options, &code);
     if (code != CLI_OK)
         return code;

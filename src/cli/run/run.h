@@ -32,6 +32,7 @@ struct cli_job {
     char *names[CLI_NAMES_MAX];
     hf_hold *holds[CLI_NAMES_MAX];
     unsigned count;
+    hf_mode wanted;   /* of all of them */
     bool nested;      /* an outer holdfast holds them for us */
     char *outer_held; /* $HOLDFAST_HELD, as we found it */
     int proof_fd;     /* exists as long as we hold them: for nested runs; -1: none */

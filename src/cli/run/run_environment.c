@@ -93,9 +93,10 @@ static void set_held(struct cli_job *job)
         return;
     cli_percent_encode(url, sizeof(url), hf_url(job->session->client));
     for (unsigned i = 0; i < job->count; i++) {
+        int mode = (int)hf_hold_mode(job->holds[i]);
         cli_percent_encode(encoded, sizeof(encoded), job->names[i]);
         fprintf(out, "%s:%" PRIu64 ":%d:%s:%s ", proof, hf_token(job->holds[i]),
-                (int)hf_hold_mode(job->holds[i]), url, encoded);
+                job->wanted == HF_LEADER ? (int)HF_LEADER : mode, url, encoded);
     }
     fputs(outer ? outer : "", out);
     fclose(out);
@@ -154,9 +155,10 @@ static bool is_held(const struct cli_job *job, const char *name, struct claim *c
 /* As the library re-enters: whatever is exclusive suffices for all of its kind. */
 static bool suffices(int held, hf_mode wanted)
 {
+    bool led = held == HF_LEADER && wanted == HF_MUTEX;
     bool both_rw = held >= HF_READ && held <= HF_WRITE && wanted >= HF_READ && wanted <= HF_WRITE;
 
-    return both_rw ? held >= (int)wanted : held == (int)wanted;
+    return both_rw ? held >= (int)wanted : led || held == (int)wanted;
 }
 
 /* The first name of each sort, or NULL. */

@@ -5,9 +5,11 @@
 usage: test_etcd.py PEERS_DIRECTORY HOLDFAST COUNTER
 """
 
+import json
 import os
 import pathlib
 import re
+import signal
 import subprocess
 import sys
 
@@ -159,9 +161,9 @@ def we_wait_for_a_leader_that_go_has_elected(box):
     we_wait_for_what_go_holds(box, "leader")
 
 
-def hold(box, verb, name):
+def hold(box, verb, name, *options):
     """A command of ours under a lock, until it has a line of input."""
-    ours = start(box.ours(verb, name, "--", "sh", "-c", "echo held; read line"),
+    ours = start(box.ours(verb, *options, name, "--", "sh", "-c", "echo held; read line"),
                  stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     equal(ours.stdout.readline(), "held\n", "what we say")
     return ours
@@ -191,20 +193,42 @@ def leader_of(box, name):
                           capture_output=True, text=True).stdout.strip()
 
 
+def observe(box, name):
+    """An observer of ours, and what it says of a leader: text and token."""
+    observer = start(box.ours("elect", "--json", "--observe", name), stdout=subprocess.PIPE)
+    equal(sees(observer), (None, None), "what our observer sees at first")
+    return observer
+
+
+def sees(observer):
+    said = json.loads(observer.stdout.readline())
+    return said.get("owner_text"), said.get("token")
+
+
+def end(*observers):
+    for observer in observers:
+        observer.kill()
+        observer.wait()
+
+
 def go_sees_who_leads(box):
-    """What Go takes for the leader's proclamation is the line that holdfast shows it by."""
+    """What Go takes for the leader's proclamation is the candidate's text."""
     equal(leader_of(box, "seen"), "none", "the leader at the beginning")
     watcher = start(box.go("observe", theirs("seen")), stdout=subprocess.PIPE)
     equal(watcher.stdout.readline(), "ready\n", "what the observer says")
-    ours = hold(box, "elect", "seen")
-    said = leader_of(box, "seen")
-    assert said.startswith("holdfast mutex") and f"pid={ours.pid} " in said, said
-    equal(watcher.stdout.readline().strip(), said, "what the observer sees")
+    observer = observe(box, "seen")
+    ours = hold(box, "elect", "seen", "--text", "ours:80")
+    equal(leader_of(box, "seen"), "ours:80", "the leader")
+    equal(watcher.stdout.readline(), "ours:80\n", "what the observer sees")
+    text, term = sees(observer)
+    equal(text, "ours:80", "what our observer sees")
     go = Holder(box, "leader", "seen")
     box.wait_for_keys("seen", 2)
-    equal(leader_of(box, "seen"), said, "the leader while another one stands by")
+    equal(leader_of(box, "seen"), "ours:80", "the leader while another one stands by")
     resign(ours)
-    go.holds()
+    revision = go.holds()
+    equal(sees(observer), ("go", revision), "what our observer sees of Go's leader")
+    assert revision > term, f"Go's term {revision} after {term}"
     equal(leader_of(box, "seen"), "go", "the leader afterwards")
     equal(watcher.stdout.readline(), "go\n", "what the observer sees")
     shown = subprocess.run(box.ours("show", "seen"), timeout=LONG, check=True, capture_output=True,
@@ -212,8 +236,25 @@ def go_sees_who_leads(box):
     assert "seen" in shown, shown
     go.gives_back()
     equal(leader_of(box, "seen"), "none", "the leader at the end")
-    watcher.kill()
-    watcher.wait()
+    equal(sees(observer), (None, None), "what our observer sees at the end")
+    end(watcher, observer)
+
+
+def etcdctl_takes_part_in_our_election(box):
+    observer = observe(box, "ctl")
+    listener = start(box.etcdctl("elect", "-l", theirs("ctl")), stdout=subprocess.PIPE)
+    theirs_first = start(box.etcdctl("elect", theirs("ctl"), "etcdctl:80"),
+                         stdout=subprocess.DEVNULL)
+    equal(sees(observer)[0], "etcdctl:80", "what our observer sees")
+    ours = start(box.ours("elect", "--text", "ours:80", "ctl", "--", "sleep", "1000"))
+    box.wait_for_keys("ctl", 2)
+    theirs_first.send_signal(signal.SIGINT)
+    equal(sees(observer)[0], "ours:80", "what our observer sees after it")
+    theirs_first.wait(LONG)
+    while listener.stdout.readline() != "ours:80\n":
+        assert listener.poll() is None, "etcdctl's observer has ended"
+    resign(ours)
+    end(listener, observer)
 
 
 def we_lead_when_a_leader_of_gos_has_died(box):
@@ -283,6 +324,7 @@ TESTS = (a_counter_shared_with_go_is_exact, a_counter_of_writers_shared_with_go_
          a_counter_shared_with_go_and_etcdctl_is_exact, go_is_refused_what_we_hold,
          we_wait_for_what_go_holds, we_wait_for_a_leader_that_go_has_elected,
          go_waits_for_what_we_hold, go_campaigns_behind_a_leader_of_ours, go_sees_who_leads,
+         etcdctl_takes_part_in_our_election,
          we_lead_when_a_leader_of_gos_has_died, readers_of_both_share_and_a_writer_waits,
          all_are_served_in_the_order_of_their_coming, tokens_rise_from_one_to_the_other)
 

@@ -80,6 +80,7 @@ func take(session *concurrency.Session, kind, name string) func() error {
 	case "leader":
 		election := concurrency.NewElection(session, name)
 		check(election.Campaign(context.TODO(), "go"))
+		fmt.Printf("held %d\n", election.Rev())
 		return func() error { return election.Resign(context.TODO()) }
 	}
 	mutex := concurrency.NewMutex(session, name)
@@ -90,7 +91,7 @@ func take(session *concurrency.Session, kind, name string) func() error {
 
 func hold(session *concurrency.Session, kind, name string) {
 	giveBack := take(session, kind, name)
-	if kind != "mutex" {
+	if kind == "read" || kind == "write" {
 		fmt.Println("held 0")
 	}
 	_, err := bufio.NewReader(os.Stdin).ReadString('\n')
