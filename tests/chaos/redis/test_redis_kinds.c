@@ -235,6 +235,14 @@ TEST(the_mark_of_a_latch_has_an_end_that_its_use_moves)
             CHECK_CODE(hf_latch_down(client, "batch", 1, NULL), HF_OK);
         CHECK(value(&server, "redis.call('pttl','holdfast_kind:{batch}')") > 1800000);
     }
+    /* What Redisson makes of the name next looks like the latch; the documents say what ends it. */
+    tell(&server, "DEL batch");
+    tell(&server, "SET batch 1");
+    CHECK_CODE(hf_counter_get(client, "batch", &number_got), HF_EKIND);
+    tell(&server, "DEL holdfast_kind:{batch}");
+    CHECK_CODE(hf_counter_get(client, "batch", &number_got), HF_OK);
+    tell(&server, "DEL batch");
+    CHECK_CODE(hf_latch_set(client, "batch", 1), HF_OK);
     tell(&server, "DEL batch");
     tell(&server, "PEXPIRE holdfast_kind:{batch} 1");
     EVENTUALLY(keys_like(&server, "*") == 0, SOON_MS);
