@@ -20,9 +20,13 @@ static long info_number(const redisReply *reply, const char *key)
 static void judge_version(struct redis_survey *examiner, const redisReply *reply)
 {
     char version[TEXT_SIZE], mode[TEXT_SIZE];
-    info(reply, "redis_version", version);
-    hf__finding_fact(&examiner->findings, "server", "Redis %s, %s",
-                     *version ? version : "of an unknown version", info(reply, "redis_mode", mode));
+    /* Valkey says as its redis_version which commands of Redis it has. */
+    bool valkey = *info(reply, "valkey_version", version);
+    if (!valkey)
+        info(reply, "redis_version", version);
+    hf__finding_fact(&examiner->findings, "server", "%s %s, %s", valkey ? "Valkey" : "Redis",
+                     *version ? version : "of an unknown version",
+                     hf__reply_server_mode(reply, mode, sizeof mode));
     if (!examiner->clustered && strcmp(mode, "cluster") == 0)
         hf__finding_danger(&examiner->findings, "cluster-server",
                            "names that another server of the cluster has cannot be locked",

@@ -213,8 +213,7 @@ static void run_answered(struct connection *connection, struct redis_request *re
         return;
     memcpy(before, connection->server_run, sizeof before);
     hf__reply_info(reply, "run_id", connection->server_run, sizeof connection->server_run);
-    hf__reply_info(reply, "redis_mode", mode, sizeof mode);
-    if (strcmp(mode, "sentinel") == 0) {
+    if (strcmp(hf__reply_server_mode(reply, mode, sizeof mode), "sentinel") == 0) {
         hf__peer_break(&connection->peer, HF_ENOTSUP, 0,
                        "this is a Sentinel, which keeps no locks; the URL for it is "
                        "redis+sentinel://HOST:PORT/MASTER");

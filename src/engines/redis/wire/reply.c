@@ -104,6 +104,12 @@ const char *hf__reply_info(const redisReply *reply, const char *key, char *value
     return value;
 }
 
+const char *hf__reply_server_mode(const redisReply *reply, char *value, size_t size)
+{
+    hf__reply_info(reply, "redis_mode", value, size);
+    return *value ? value : hf__reply_info(reply, "server_mode", value, size);
+}
+
 /* What is known of an error. The server has executed nothing, or has stopped a script on its way;
  * or it says the same until its state changes (HF_UNREACHABLE). Inside a script the word stands at
  * the begin or, with older servers, further behind. */

@@ -24,6 +24,8 @@ const char *hf__reply_text(const redisReply *reply);
 
 /* What INFO says, a line of "key:value"; "" where there is none. Returns `value`. */
 const char *hf__reply_info(const redisReply *reply, const char *key, char *value, size_t size);
+/* "standalone", "cluster" or "sentinel", as INFO says it. Valkey has a key of its own for it. */
+const char *hf__reply_server_mode(const redisReply *reply, char *value, size_t size);
 
 /* What an error reply means: an hf_code; HF_UNREACHABLE for those that pass by themselves, and for
  * those that are open. */

@@ -101,6 +101,17 @@ TEST(nonsense_is_no_answer)
     meet_all(impostors, sizeof(impostors) / sizeof(impostors[0]));
 }
 
+/* Its INFO has another key for it than that of Redis. */
+TEST(sentinel_of_valkey_given_as_a_server_is_not_supported)
+{
+    struct impostor impostor = {
+        SAYING("+OK\r\n$32\r\n# Server\r\nserver_mode:sentinel\r\n\r\n"),
+        .words = "redis+sentinel:",
+    };
+
+    CHECK_CODE(meet(&impostor), HF_ENOTSUP);
+}
+
 TEST(an_answer_that_announces_too_much_is_refused)
 {
     struct impostor impostors[] = {
