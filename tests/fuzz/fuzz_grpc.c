@@ -66,8 +66,8 @@ static void count_messages(unsigned call)
     add(of_call[call].sum);
 }
 
-/* What is told of a call that breaks off is not the peer's word, and how far it comes depends on the
- * pieces: a body beyond its content-length is judged by the piece. */
+/* What is told of a call that breaks off is not the peer's word, and how far it comes depends on
+ * the pieces: a body beyond its content-length is judged by the piece. */
 static void ended(struct hf_grpc_call *call)
 {
     if (!call->answered)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What lets a test or a tool end without a trace: processes that end with it, a place for files. And
-children that stand still."""
+"""What lets a test or a tool end without a trace: processes that end with it, a place for files.
+And children that stand still."""
 import ctypes
 import os
 import signal
