@@ -134,8 +134,8 @@ class Tasks(OnStore):
             self.assertEqual(child.stdout.readline(), "waits\n")
             child.send_signal(signal.SIGINT)
             self.assertEqual(child.communicate(timeout=PATIENCE)[0], "interrupted\n")
-        self.assertIsNotNone(hold := self.client.try_lock("name"))
-        hold.release()
+        with self.client.lock("name", wait=PATIENCE):
+            pass
 
     def test_loop_that_is_closed_with_a_waiter_leaves_nothing(self):
         async def main():
@@ -171,7 +171,8 @@ class Readme(OnRedis):
         names["change_order"](42)
         asyncio.run(asyncio.wait_for(names["handle"](42), PATIENCE))
         self.assertLess(tokens[0], tokens[1])
-        self.assertIsNotNone(self.client.try_lock("orders/42"))
+        with self.client.lock("orders/42", wait=PATIENCE):  # no reply was waited for
+            pass
 
 
 class Stopped(OnRedis):
