@@ -58,9 +58,11 @@ def start(directory, place):
         return servers, f"mariadb://{USER}:{PASSWORD}@{hosts}/{DATABASE}?tls=off"
     kind = "postgres" if kind == "pgbouncer" else kind
     options = secure(f"{directory}/tls", kind) if way == "tls" else []
-    # Which locks a session has is shown by a plug-in alone.
+    # Which locks a session has is shown by a plug-in, or by the performance schema.
     if kind == "mariadb" and "layout=session" in sys.argv:
         options = [*options, "--plugin-load-add=metadata_lock_info"]
+    if kind == "mysql" and "layout=session" in sys.argv:
+        options = [*options, "--performance-schema=ON"]
     servers = [Server(kind, f"{directory}/{kind}", *options).start()]
     if place == "pgbouncer":
         servers.append(Server("pgbouncer", f"{directory}/pgbouncer", str(servers[0].port)).start())

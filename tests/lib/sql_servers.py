@@ -48,7 +48,8 @@ POSTGRES_SETUP = (f"create role {USER} login password '{PASSWORD}'\n"
 # MySQL reads it at each start.
 MYSQL_SETUP = (MARIADB_SETUP.replace("flush privileges;\n", "")
                .replace("create database ", "create database if not exists ")
-               .replace("create user ", "create user if not exists "))
+               .replace("create user ", "create user if not exists ")
+               + f"grant select on performance_schema.* to {USER}@'%', {USER}@localhost;\n")
 MYSQL_HOME = os.environ.get("HOLDFAST_MYSQL_HOME", "")
 # A client is trusted at the socket. Over TCP the server asks for the password, as in life.
 POSTGRES_HBA = "local all all trust\nhost all all 127.0.0.1/32 scram-sha-256\n"

@@ -106,7 +106,7 @@ struct sql_script {
     unsigned answer; /* the statement whose rows are the answer: the last one, or the one below a
                         comment "-- answer" in the .sql file */
     const struct sql_statement *statements;
-    bool plain; /* MySQL: one statement, sent as text, so that the list of processes shows values */
+    bool plain; /* MySQL: one statement, sent as text with its values */
 };
 
 /* How long a statement waits for a row that another transaction has locked: MySQL counts in

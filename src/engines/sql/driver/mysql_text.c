@@ -66,7 +66,7 @@ static char *put_statement(char *to, const struct mysql_job *job, unsigned index
 
 static bool ends_with_kill(const struct sql_script *script)
 {
-    return strncmp(script->statements[script->count - 1].text, "KILL ", 5) == 0;
+    return !script->plain && strncmp(script->statements[script->count - 1].text, "KILL ", 5) == 0;
 }
 
 static char *write_text(const struct mysql_job *job, size_t *ret_length)

@@ -21,8 +21,8 @@ SEEN = {
     "mysql": ", TIMESTAMPDIFF(MICROSECOND, '1970-01-01', SYSDATE(6)), CONNECTION_ID()",
 }
 KEYS = {"postgres": [":value", ":value::int4, :limit::int4"], "mysql": [""]}
-# Sent as text, so that the server's list of processes shows what is waited for.
-PLAIN = {"mysql": {"wait"}, "postgres": set()}
+# Sent as text: the list of processes shows what is waited for, and MySQL's KILL takes no parameter.
+PLAIN = {"mysql": {"wait", "cancel", "end"}, "postgres": set()}
 
 
 def sections_of(path):

@@ -250,7 +250,7 @@ static void ask_for_locks(struct sessions *all, struct hf_oneshot *oneshot,
     struct session_request *request = request_about(all, oneshot, locks_known);
     if (!request)
         return;
-    request->tries = word == SESSION_LOCKS_PLUGIN;
+    request->tries = word == SESSION_LOCKS ? 0 : word == SESSION_LOCKS_PLUGIN ? 1 : 2;
     hf__session_request_key(request, key);
     hf__session_run(request, word);
 }
@@ -265,15 +265,21 @@ static void locks_known(struct session_request *request, const struct sql_answer
     }
     if (request->tries == 0)
         holder->id = holder->locks = 0;
-    if (!answer->failure) {
+    if (!answer->failure && request->tries == 2) {
+        bool held = hf__session_field(answer, 0, COLUMN_GRANTED) == 1;
+        holder->id = held ? hf__session_field(answer, 0, COLUMN_SESSION) : 0;
+        snprintf(holder->key, sizeof holder->key, "%lld", (long long)holder->id);
+    } else if (!answer->failure) {
         holder->id = hf__session_field(answer, 0, 0);
         holder->locks = hf__session_field(answer, 0, 1);
         copy_text(holder->told, answer, 0, 2);
         copy_text(holder->key, answer, 0, 3);
     }
-    /* Both views may be empty although they are there. */
-    if (holder->locks == 0 && request->tries == 0)
-        ask_for_locks(request->seat->all, oneshot, &request->key, SESSION_LOCKS_PLUGIN);
+    /* Both views may be empty although they are there. Without a right to them, the list of
+     * sessions tells the holder at least. */
+    if (holder->locks == 0 && request->tries < 2 && (request->tries == 0 || answer->failure))
+        ask_for_locks(request->seat->all, oneshot, &request->key,
+                      request->tries == 0 ? SESSION_LOCKS_PLUGIN : SESSION_SHOW);
     else
         holder->then(request, holder);
 }
@@ -485,7 +491,7 @@ static void break_holder(struct session_request *request, struct holder *holder)
     struct hf_oneshot *oneshot = request->oneshot;
     if (holder->id == 0) {
         hf__session_oneshot_ends(all, oneshot, HF_OK);
-    } else if (oneshot->key && strcmp(oneshot->key, holder->key) != 0) {
+    } else if (holder->locks > 0 && oneshot->key && strcmp(oneshot->key, holder->key) != 0) {
         hf__session_oneshot_ends(all, oneshot, HF_BUSY);
     } else if (is_own(all, holder->id)) {
         oneshot->result = hf__session_take_away(all, &request->key, holder->id);
