@@ -42,7 +42,7 @@ def compile_alone(command):
     """What the compiler has against one file."""
     words, kept, skip = shlex.split(command["command"]), [], False
     for word in words:
-        if skip or word in ("ccache", "-MD", "-c"):
+        if skip or word in ("-MD", "-c") or word.endswith("ccache"):
             skip = False
             continue
         skip = word in ("-MQ", "-MF", "-o")
