@@ -17,7 +17,7 @@ struct kind {
 
 static const struct kind kinds[] = {
     { "stock", TORTURE_MUTEX, 1, TORTURE_FENCED },
-    { "orders", TORTURE_MUTEX, 1, TORTURE_FENCED },
+    { TORTURE_ELECTION, TORTURE_MUTEX, 1, TORTURE_FENCED },
     { "queue", TORTURE_MUTEX, 1, TORTURE_FENCED | TORTURE_FIFO },
     { "catalog", TORTURE_RW, 1, TORTURE_FENCED },
     { "index", TORTURE_RW, 1, TORTURE_FENCED },

@@ -21,6 +21,9 @@ enum torture_answer {
                         replaced a reply meanwhile, it is an error that says: nothing was done */
 };
 
+/* The label of the mutex that is an election, for subjects that have those. */
+#define TORTURE_ELECTION "leader"
+
 /* One thing that the clients fight for. Its place in the list is its `lock` in the records. */
 struct torture_lock {
     char name[96]; /* in the store: the run's prefix and `label` */

@@ -145,6 +145,8 @@ static hf_mode mode_of(const struct torture_ask *ask)
         return shares[ask->share];
     if (ask->lock->form == TORTURE_SEMAPHORE)
         return HF_PERMIT;
+    if (strcmp(ask->lock->label, TORTURE_ELECTION) == 0)
+        return HF_LEADER;
     return ask->lock->flags & TORTURE_FIFO ? HF_FAIR : HF_MUTEX;
 }
 
