@@ -48,8 +48,8 @@ static void close_sessions(struct hf_engine *engine, void (*closed)(void *arg), 
 {
     struct sessions *all = (struct sessions *)engine;
     hf__session_pool_close(all);
-    while (!hf__list_empty(&all->free_claims))
-        free(HF_CONTAINER(hf__list_pop(&all->free_claims), struct session_claim, link));
+    for (struct hf_link *link; (link = hf__list_pop(&all->free_claims));)
+        free(HF_CONTAINER(link, struct session_claim, link));
     free(all);
     closed(arg);
 }

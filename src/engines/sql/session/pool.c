@@ -475,7 +475,7 @@ void hf__session_pool_close(struct sessions *all)
         free(seat->settings);
     }
     hf__session_claims_close(&all->queue);
-    while (!hf__list_empty(&all->free_requests))
-        free(HF_CONTAINER(hf__list_pop(&all->free_requests), struct session_request, link));
+    for (struct hf_link *link; (link = hf__list_pop(&all->free_requests));)
+        free(HF_CONTAINER(link, struct session_request, link));
     free(all->seats);
 }
