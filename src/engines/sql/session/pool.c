@@ -61,7 +61,7 @@ static void end_session(struct session_seat *seat)
     hf__timer_stop(loop_of(seat), &seat->idle);
     if (!session)
         return;
-    session->over = true; /* mutant: session-takes-all-its-locks-along */
+    session->over = true;
     session->lease.asked_at_ms = hf__session_now(seat->all) - 2 * session->lease.lease_ms;
     HF_LIST_FOREACH (link, following, &seat->claims)
         hf__session_claim_lost(HF_CONTAINER(link, struct session_claim, link));
