@@ -33,9 +33,8 @@
  *  - Cancellation. No function is a cancellation point. A thread that is cancelled (pthread_cancel)
  *    inside one ends after the function has returned, and so does one in a callback. A lock that
  *    was granted to the thread by then has to be released by the thread (pthread_cleanup_push).
- *  - Signals. A blocked call goes on after the handler; none returns EINTR. To react, as to Ctrl-C,
- *    use hf_lock_async and hf_cancel, or wait in slices, each of which queues anew at the end. No
- *    function may be called in a handler.
+ *  - Signals. A blocked call goes on after the handler; none returns EINTR. A handler ends it by
+ *    hf_stop_set (section 3), the only function that may be called in a handler.
  *  - The library never prints, never exits and installs no signal handlers.
  *
  * Common errors. Each list "Returns:" names what is particular to its function. Every function
@@ -90,7 +89,7 @@ typedef enum hf_code {
     /* The store has answered. */
     HF_BUSY = 1,     /* another owner holds it, and wait_ms has passed (or was 0) */
     HF_LOST = 2,     /* it was held and is lost: another owner may have held it since */
-    HF_CANCELED = 3, /* hf_cancel has ended the request */
+    HF_CANCELED = 3, /* hf_cancel or an hf_stop has ended the request */
     /* The store could not be asked, or refuses this user. */
     HF_UNREACHABLE = 4, /* no reply in time; the store may have executed the request. The library
                            cleans up what the request has left */
@@ -346,6 +345,43 @@ typedef struct hf_loss {
  * written need none: both run on the loop, in this order. */
 typedef void hf_lost_cb(void *arg, const hf_loss *loss);
 
+/* A switch that ends waits from outside, with HF_CANCELED: hf_lock, hf_lock_async and hf_lock_all
+ * take it in their options, hf_upgrade_stoppable as an argument. One stop serves any number of
+ * calls, threads and clients. It stays set: a call that begins afterwards ends at once, so no
+ * signal comes too early or too late. It must live until each of these calls has ended.
+ *
+ *     static hf_stop stop = HF_STOP_INIT;
+ *     static void on_term(int signal) { hf_stop_set(&stop); }
+ *
+ *     if (hf_lock(client, name, HF_FOREVER, &HF_LOCK_OPTIONS(.stop = &stop), &hold) == HF_CANCELED)
+ *         return leave();
+ *
+ * `interrupted` is for programs that cannot act in a handler, such as interpreters. A call that
+ * blocks asks it on its own thread, about every 100 ms, and after a signal's handler where the call
+ * sleeps. It may call the library, but not close the client of the call. With HF_DRIVE_CALLER, no
+ * lease is renewed while it runs. Requests with a callback do not ask it. */
+typedef struct hf_stop {
+    size_t size;                    /* set by HF_STOP_INIT */
+    bool (*interrupted)(void *arg); /* true: this call ends. NULL: none */
+    void *interrupted_arg;
+    uint32_t is_set; /* the library's: use the functions below */
+} hf_stop;
+
+#define HF_STOP_INIT                                                                               \
+    {                                                                                              \
+        sizeof(hf_stop), NULL, NULL, 0                                                             \
+    }
+
+/* Sets the stop: the calls that wait with it end within milliseconds, whether or not the store
+ * replies. Does not block, and leaves errno as it was. Any thread may call it at any time, as may a
+ * signal's handler: it writes atomic words, wakes futexes and writes to eventfds, and takes no
+ * lock. NULL is allowed. */
+HF_API void hf_stop_set(hf_stop *stop);
+/* Makes a stop usable again once no call waits with it. */
+HF_API void hf_stop_clear(hf_stop *stop);
+/* Returns: whether it is set. */
+HF_API bool hf_stop_is_set(const hf_stop *stop);
+
 typedef struct hf_lock_options {
     size_t size; /* set by HF_LOCK_OPTIONS_INIT */
     hf_mode mode;
@@ -367,6 +403,7 @@ typedef struct hf_lock_options {
     hf_lost_cb *on_lost;    /* NULL: none */
     void *lost_arg;
     bool no_reentry; /* if this owner already holds the name: HF_EDEADLK, not a second hold */
+    hf_stop *stop;   /* ends the wait with HF_CANCELED; NULL: none */
 } hf_lock_options;
 
 /* For `owner`: a new owner for this call. Neither does it re-enter, nor does another call. */
@@ -429,6 +466,7 @@ HF_API void hf_lock_options_init(hf_lock_options *options, size_t size);
  *   HF_BUSY         wait_ms has passed, and another owner holds it or too few permits are free
  *   HF_UNREACHABLE  the store was silent throughout the last second of the wait (behind another
  *                   thread of this client that wants the same name: as far as that one knows)
+ *   HF_CANCELED     `stop` is set, or `interrupted` has returned true
  *   HF_EDEADLK      a reader asks for HF_WRITE or HF_UPGRADE; or no_reentry is set and the owner
  *                   holds the name
  *   HF_EKIND        the name is another kind of object, or a semaphore with another limit; or
@@ -534,6 +572,10 @@ HF_API hf_mode hf_hold_mode(const hf_hold *hold);
  *
  * With any code but HF_OK and HF_LOST, the hold is what it was. */
 HF_API HF_LOOK int hf_upgrade(hf_hold *hold, int64_t wait_ms);
+/* The same with a stop, which may be NULL.
+ *
+ * Returns: as hf_upgrade, or HF_CANCELED: the stop has ended it */
+HF_API HF_LOOK int hf_upgrade_stoppable(hf_hold *hold, int64_t wait_ms, hf_stop *stop);
 
 /* Turns HF_WRITE or HF_UPGRADE into the weaker `mode`, in place, without letting another owner in
  * between. Blocks for up to request_timeout_ms. The strongest hold of an owner counts: while it has
@@ -649,7 +691,7 @@ HF_API int hf_semaphore_set(hf_client *client, const char *name, uint32_t permit
  *  - hf_counter_set creates it, or overwrites its value.
  *  - hf_counter_add adds `amount`; a counter that does not exist begins at 0.
  *  - hf_counter_take takes `amount`, and waits up to `wait_ms` for it; so does hf_lock with
- *    HF_COUNTER.
+ *    HF_COUNTER, which also takes options, such as a stop.
  *  - hf_counter_get writes the value to *ret_value; 0 if the counter does not exist.
  *  - hf_counter_remove removes it; its waiters go on waiting.
  *
@@ -667,7 +709,8 @@ HF_API int hf_counter_remove(hf_client *client, const char *name);
 
 /* A latch is set to a count, counted down, and opens at zero. A latch that was never set is at
  * zero, and so open. What is left is written to *ret_left by hf_latch_down and hf_latch_get; it may
- * be NULL. Waiting by hf_latch_wait lasts up to `wait_ms` until the latch is open.
+ * be NULL. Waiting by hf_latch_wait lasts up to `wait_ms` until the latch is open; so does hf_lock
+ * with HF_LATCH.
  *
  * Returns:
  *   HF_OK      done; hf_latch_wait: the latch is open
@@ -836,7 +879,7 @@ HF_API int hf_schema_change(hf_client *client, hf_schema_action action, uint32_t
 typedef struct hf_lock_item {
     hf_client *client;
     const char *name;
-    const hf_lock_options *options; /* NULL: those of the call. May not have an on_lost */
+    const hf_lock_options *options; /* NULL: those of the call. May not have an on_lost or a stop */
 } hf_lock_item;
 
 /* The locks that one hf_lock_all was granted. */

@@ -41,7 +41,6 @@
 
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -428,42 +427,17 @@ struct canceler {
     void operator()() const noexcept { hf_cancel(store, request); }
 };
 
-/* An asynchronous request that a thread waits for. It lives on that thread's stack. */
-struct awaited {
-    std::mutex mutex;
-    std::condition_variable ended;
-    bool has_ended = false;
-    outcome result;
-
-    static void done(void *arg, int code, hf_hold *hold, const hf_error *error) noexcept
-    {
-        auto *self = static_cast<awaited *>(arg);
-        /* Notifies inside: without the mutex, the waiter could end, and this object with it. */
-        const std::lock_guard<std::mutex> guard(self->mutex);
-        self->result.set(code, hold, error);
-        self->has_ended = true;
-        self->ended.notify_one();
-    }
-};
-
 inline hold acquire(hf_client *store, const char *name, int64_t wait_ms, const terms &how,
                     const std::stop_token &stop)
 {
-    /* Such a client has no thread that would end the wait, and no other thread may use it. */
-    if (hf_fd(store) >= 0)
-        refuse("a wait with a stop_token needs a client with a thread (HF_DRIVE_THREAD)");
-    if (stop.stop_requested())
-        return hold();
-    awaited request;
-    hf_request id = 0;
-    check(hf_lock_async(store, name, wait_ms, &how.with, awaited::done, &request, &id));
-    {
-        const std::stop_callback<canceler> on_stop(stop, canceler{ store, id });
-        std::unique_lock<std::mutex> guard(request.mutex);
-        request.ended.wait(guard, [&] { return request.has_ended; });
-    }
-    const outcome &result = request.result;
-    return hold_of(result.code, result.raw, &result.failure, how.on_lost);
+    hf_stop ends = HF_STOP_INIT;
+    hf_lock_options with = how.with;
+    with.stop = &ends;
+    const auto end = [&ends]() noexcept { hf_stop_set(&ends); };
+    const std::stop_callback<decltype(end)> on_stop(stop, end);
+    hf_hold *raw = nullptr;
+    const int code = hf_lock(store, name, wait_ms, &with, &raw);
+    return hold_of(code, raw, hf_last_error(), how.on_lost);
 }
 
 #endif
@@ -589,8 +563,8 @@ public:
     }
 #ifdef HOLDFAST_HAS_STOP_TOKEN
     /* Waits until the lock is acquired, or a stop is requested. A stop that comes with the grant
-     * may be too late. Not for a callback, where it would wait for itself.
-     * Returns: an empty hold if it was stopped. Throws errc::invalid with HF_DRIVE_CALLER. */
+     * may be too late.
+     * Returns: an empty hold if it was stopped. */
     [[nodiscard]] hold lock(const std::string &name, const std::stop_token &stop,
                             const lock_options &how = {})
     {

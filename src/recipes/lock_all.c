@@ -159,6 +159,9 @@ static int check_item(const hf_lock_item *item, hf_mode mode, const hf_lock_item
         return set_fail(HF_EINVAL,
                         "\"%.200s\": on_lost belongs in the options of the call: it hears of all",
                         item->name);
+    if (item->options && copy_options(item->options).stop)
+        return set_fail(HF_EINVAL, "\"%.200s\": a stop belongs in the options of the call",
+                        item->name);
     if (item->client != first->client && (hf_fd(item->client) >= 0 || hf_fd(first->client) >= 0))
         return set_fail(HF_EINVAL,
                         "\"%.200s\": several clients need threads of their own: with "
@@ -251,34 +254,49 @@ static void note_answer(void *arg, int code, hf_hold *hold, const hf_error *erro
     pthread_mutex_unlock(&set->mutex);
 }
 
+/* How often the calling thread is asked whether it is interrupted. */
+#define QUESTION_MS 100
+
 /* Until there is news, with the mutex locked. Without a thread of its own, the client gets news
- * only from its loop. */
-static void await_news(struct hf_hold_set *set, hf_client *client)
+ * only from its loop. Answers whether the call is interrupted. */
+static bool await_news(struct hf_hold_set *set, hf_client *client, const hf_stop *stop)
 {
+    bool asks = stop && stop->interrupted;
     struct pollfd loop = { .fd = hf_fd(client), .events = POLLIN };
-    if (loop.fd < 0) {
+    struct timespec until;
+    if (loop.fd < 0 && asks) {
+        clock_gettime(CLOCK_MONOTONIC, &until);
+        until.tv_sec += (until.tv_nsec + QUESTION_MS * 1000000L) / 1000000000;
+        until.tv_nsec = (until.tv_nsec + QUESTION_MS * 1000000L) % 1000000000;
+        pthread_cond_clockwait(&set->changed, &set->mutex, CLOCK_MONOTONIC, &until);
+    } else if (loop.fd < 0) {
         pthread_cond_wait(&set->changed, &set->mutex);
-        return;
     }
     pthread_mutex_unlock(&set->mutex);
-    poll(&loop, 1, -1);
-    hf_dispatch(client);
+    if (loop.fd >= 0) {
+        poll(&loop, 1, asks ? QUESTION_MS : -1);
+        hf_dispatch(client);
+    }
+    bool interrupted = asks && stop->interrupted(stop->interrupted_arg);
     pthread_mutex_lock(&set->mutex);
+    return interrupted;
 }
 
 /* A request ends exactly once: after a loss it is canceled, and its answer is waited for. */
-static struct answer await_answer(struct hf_hold_set *set, hf_client *client, hf_request request)
+static struct answer await_answer(struct hf_hold_set *set, hf_client *client, hf_request request,
+                                  const hf_stop *stop)
 {
-    bool canceled = false;
+    bool canceled = false, interrupted = false;
     pthread_mutex_lock(&set->mutex);
     while (!set->answer.given) {
-        if (set->lost && !canceled) { /* mutant: loss-ends-the-wait-for-others */
+        /* mutant: loss-ends-the-wait-for-others */
+        if ((set->lost || interrupted) && !canceled) {
             canceled = true;
             pthread_mutex_unlock(&set->mutex);
             hf_cancel(client, request);
             pthread_mutex_lock(&set->mutex);
         } else {
-            await_news(set, client);
+            interrupted |= await_news(set, client, stop);
         }
     }
     struct answer answer = set->answer;
@@ -312,7 +330,7 @@ static int ask_for_member(struct hf_hold_set *set, struct member *member, int64_
         return hf_lock(client, name, wait_ms, &member->options, &member->hold);
     if (code != HF_OK)
         return code;
-    struct answer answer = await_answer(set, client, request);
+    struct answer answer = await_answer(set, client, request, member->options.stop);
     member->hold = answer.hold;
     if (answer.code != HF_OK)
         hf__error_keep(&answer.why);

@@ -7,6 +7,7 @@
 #include "core/api/args.h"
 #include "core/api/explain.h"
 #include "core/api/owner.h"
+#include "core/api/stop.h"
 #include "core/claim/claim_change.h"
 #include "core/claim/claim_fsm.h"
 #include "core/claim/claim_waiters.h"
@@ -27,12 +28,19 @@ static void begin(struct hf_claim *claim, const struct hf_lock_args *ask)
 static struct hf_answer drive_new(struct hf_claim *claim, const struct hf_lock_args *ask,
                                   bool queued)
 {
+    struct hf_answer answer;
+    struct hf_stop_wait wait = { .request = hf__claim_id(claim) };
     begin(claim, ask);
+    hf__stop_wait_begin(&wait, claim->client, ask->stop, hf__claim_end_by_stop);
+    struct hf_interlude *interlude = hf__stop_wait_interlude(&wait);
     if (!claim->here)
-        return hf__claim_ask_on_loop(claim, HF_CMD_START);
-    if (queued)
-        return hf__claim_drive_queued(claim);
-    return hf__claim_drive_sync(claim, HF_ON_TURN, ask->now_ms);
+        answer = hf__claim_ask_on_loop(claim, HF_CMD_START, interlude);
+    else if (queued)
+        answer = hf__claim_drive_queued(claim, interlude);
+    else
+        answer = hf__claim_drive_sync(claim, HF_ON_TURN, ask->now_ms, interlude);
+    hf__stop_wait_end(&wait);
+    return answer;
 }
 
 /* Waits until the owner's claim is at rest, and tries to enter again. The call that was counted in
@@ -41,7 +49,7 @@ static void enter_later(struct hf_client *client, const struct hf_lock_args *ask
                         struct hf_entrance *entrance)
 {
     struct hf_claim *claim = entrance->claim;
-    int code = hf__claim_waiters_await(claim, ask->wait_until_ms);
+    int code = hf__claim_waiters_await(claim, ask->wait_until_ms, ask->stop);
     hf__shard_lock(claim->shard);
     hf__claim_unpin(claim);
     hf__shard_unlock(claim->shard);
@@ -157,31 +165,64 @@ static int answer_nested(struct hf_client *client, uint64_t name_hash, hf_hold *
     return HF_OK;
 }
 
+/* A request that a stop may end. */
+struct stoppable {
+    struct hf_stop_wait wait;
+    hf_done_cb *done;
+    void *arg;
+};
+
+static void stoppable_done(void *arg, int code, hf_hold *hold, const hf_error *error)
+{
+    struct stoppable *stoppable = arg, own = *stoppable;
+    hf__stop_wait_end(&stoppable->wait);
+    free(stoppable);
+    own.done(own.arg, code, hold, error);
+}
+
+static void start_async(struct hf_claim *claim, const struct hf_lock_args *ask, bool raise,
+                        struct stoppable *stoppable, hf_done_cb *done, void *arg)
+{
+    struct hf_lock_args asked = *ask;
+    if (raise)
+        asked.lease_ms = claim->op.in.lease_ms;
+    begin(claim, &asked);
+    if (stoppable) {
+        *stoppable = (struct stoppable){ .wait = { .request = hf__claim_id(claim) },
+                                         .done = done,
+                                         .arg = arg };
+        hf__stop_wait_begin(&stoppable->wait, claim->client, ask->stop, hf__claim_end_by_stop);
+        done = stoppable_done;
+        arg = stoppable;
+    }
+    hf__uv_loop_request_begins(claim->client);
+    struct hf_shard *shard = claim->shard;
+    hf__shard_lock(shard);
+    claim->done = done;
+    claim->done_arg = arg;
+    if (raise)
+        claim->op.in.keep = HF_UPGRADE;
+    hf__claim_post(claim, raise ? HF_CMD_TURN : HF_CMD_START);
+    hf__shard_unlock(shard);
+}
+
 static int lock_async(struct hf_client *client, struct hf_lock_args *ask, hf_done_cb *done,
                       void *arg, hf_request *ret)
 {
     struct hf_entrance entrance;
+    struct stoppable *stoppable = ask->stop ? hf__calloc(1, sizeof *stoppable) : NULL;
+    if (ask->stop && !stoppable)
+        return hf__answer_fail(HF_ENOMEM, "out of memory for the request");
     hf__lock_entry_admit(client, ask, &entrance);
+    bool starts = entrance.how != HF_ADMIT_NO && entrance.how != HF_ADMIT_NESTED;
+    if (!starts)
+        free(stoppable);
     if (entrance.how == HF_ADMIT_NESTED)
         return answer_nested(client, ask->name_hash, entrance.answer.hold, done, arg);
-    if (entrance.how != HF_ADMIT_NO) {
-        struct hf_claim *claim = entrance.claim;
+    if (starts) {
         if (ret)
-            *ret = hf__claim_id(claim);
-        bool raise = entrance.how == HF_ADMIT_UPGRADE;
-        struct hf_lock_args asked = *ask;
-        if (raise)
-            asked.lease_ms = claim->op.in.lease_ms;
-        begin(claim, &asked);
-        hf__uv_loop_request_begins(claim->client);
-        struct hf_shard *shard = claim->shard;
-        hf__shard_lock(shard);
-        claim->done = done;
-        claim->done_arg = arg;
-        if (raise)
-            claim->op.in.keep = HF_UPGRADE;
-        hf__claim_post(claim, raise ? HF_CMD_TURN : HF_CMD_START);
-        hf__shard_unlock(shard);
+            *ret = hf__claim_id(entrance.claim);
+        start_async(entrance.claim, ask, entrance.how == HF_ADMIT_UPGRADE, stoppable, done, arg);
         hf__lock_entry_call_ended(client, ask->name_hash);
     }
     return hf__answer_return(client, ask->name, &entrance.answer);
@@ -210,17 +251,8 @@ int hf_lock_async(hf_client *client, const char *name, int64_t wait_ms,
 void hf_cancel(hf_client *client, hf_request request)
 {
     HF_NO_CANCELLATION;
-    if (hf__args_client(client, false) != HF_OK)
-        return;
-    struct hf_claim *claim = hf__claim_find(client, request);
-    if (!claim)
-        return;
-    int none = 0;
-    if (!claim->here && atomic_compare_exchange_strong(&claim->ending, &none, HF_CANCELED)) {
-        claim->canceled_request = claim->generation;
-        hf__claim_post(claim, HF_CMD_CANCEL);
-    }
-    hf__shard_unlock(claim->shard);
+    if (hf__args_client(client, false) == HF_OK)
+        hf__claim_cancel(client, request);
 }
 
 /* ---- what is a lock by another name ---- */

@@ -165,6 +165,16 @@ static int check_numbers(const hf_lock_options *options)
     return HF_OK;
 }
 
+int hf__args_stop(const hf_stop *stop)
+{
+    if (stop && stop->size != sizeof *stop)
+        return hf__answer_fail(HF_EINVAL, "the stop's size is %zu; begin it with HF_STOP_INIT",
+                               stop->size);
+    if (hf_stop_is_set(stop))
+        return hf__answer_fail(HF_CANCELED, "the stop is set; hf_stop_clear makes it usable again");
+    return HF_OK;
+}
+
 static int read_options(struct hf_lock_args *ask, struct hf_client *client,
                         const hf_lock_options *options)
 {
@@ -176,6 +186,8 @@ static int read_options(struct hf_lock_args *ask, struct hf_client *client,
         code = check_numbers(&known);
     if (code == HF_OK)
         code = check_lease(known.lease_ms);
+    if (code == HF_OK)
+        code = hf__args_stop(known.stop);
     if (code != HF_OK)
         return code;
     ask->mode = known.mode;
@@ -194,6 +206,7 @@ static int read_options(struct hf_lock_args *ask, struct hf_client *client,
     ask->on_lost = known.on_lost;
     ask->lost_arg = known.lost_arg;
     ask->no_reentry = known.no_reentry;
+    ask->stop = known.stop;
     return HF_OK;
 }
 

@@ -27,6 +27,9 @@ int hf__args_name(const struct hf_client *client, const char *name, struct hf_st
 
 int hf__args_wait(int64_t wait_ms);
 
+/* A stop, or NULL. HF_CANCELED if it is set. */
+int hf__args_stop(const hf_stop *stop);
+
 /* A lease's length, cut to what can be added to a clock. */
 int64_t hf__args_lease(int64_t lease_ms);
 

@@ -11,6 +11,7 @@
 #include "core/api/close.h"
 #include "core/api/explain.h"
 #include "core/api/owner.h"
+#include "core/api/stop.h"
 #include "core/claim/claim_fsm.h"
 #include "core/engine_tap.h"
 #include "core/loop/uv_loop.h"
@@ -40,6 +41,7 @@ struct hf_client *hf__client_new(const hf_client_options *options)
     hf__link_init(&client->link);
     hf__link_init(&client->oneshots);
     pthread_mutex_init(&client->silence_mutex, NULL);
+    hf__stops_open(client);
     client->request_timeout_ms = options && options->request_timeout_ms
                                      ? hf__args_lease(options->request_timeout_ms)
                                      : HF_REQUEST_TIMEOUT_MS;

@@ -4,12 +4,12 @@
 
 #include "base/cancel.h"
 #include "base/clock.h"
-#include "base/futex.h"
 #include "base/testing.h"
 #include "core/api/args.h"
 #include "core/api/calls.h"
 #include "core/api/explain.h"
 #include "core/api/owner.h"
+#include "core/api/stop.h"
 #include "core/claim/claim_change.h"
 #include "core/claim/claim_compact.h"
 #include "core/claim/claim_fsm.h"
@@ -76,14 +76,9 @@ struct closing {
 /* Blocked threads that drive their own claim see `ending` before they sleep, or are roused. */
 static void rouse(struct hf_claim *claim, void *arg)
 {
-    struct hf_client *client = arg;
+    (void)arg;
     atomic_store(&claim->ending, HF_ECLOSED);
-    bool asks = claim->store_mode == HF_KEEP_NOTHING || claim->upgrading;
-    if (!claim->here || !asks)
-        return;
-    atomic_fetch_or(&claim->turn, HF_TURN_ENDED);
-    hf__futex_wake_all(&claim->turn);
-    client->sync->wake(client->engine, &claim->op);
+    hf__claim_rouse(claim);
 }
 
 /* One claim's way out: what waits is ended, what is held is given back. Returns true while it is
@@ -216,6 +211,7 @@ static void close_engine(struct hf_task *task)
 
 void hf__client_free(struct hf_client *client)
 {
+    hf__stops_close(client);
     hf__oneshots_discard(client);
     hf__lock_table_close(client);
     pthread_mutex_destroy(&client->silence_mutex);
@@ -235,7 +231,7 @@ void hf__client_close_parts(struct hf_client *client)
         hf__task_init(&end.task, close_engine);
         bool turns = hf__uv_loop_begin_wait(client);
         hf__loop_post(&client->loop, &end.task);
-        hf__uv_loop_wait(client, &end.done, turns);
+        hf__uv_loop_wait(client, &end.done, turns, NULL);
     }
     if (client->drive)
         hf__uv_loop_close(client);
@@ -260,11 +256,11 @@ void hf_close(hf_client *client)
     }
     struct closing closing = { .client = client, .waiting_for_calls = true };
     atomic_store(&client->closing, 1);
-    hf__claims_visit(client, rouse, client);
+    hf__claims_visit(client, rouse, NULL);
     hf__task_init(&closing.task, begun);
     hf__timer_init(&closing.timer, looked);
     bool turns = hf__uv_loop_begin_wait(client);
     hf__loop_post(&client->loop, &closing.task);
-    hf__uv_loop_wait(client, &closing.done, turns);
+    hf__uv_loop_wait(client, &closing.done, turns, NULL);
     hf__client_close_parts(client);
 }

@@ -99,7 +99,7 @@ static struct hf_answer lower(struct hf_claim *claim, bool wait)
     hf__claim_waiters_line_up(claim, waits ? &waiter : NULL);
     hf__shard_unlock(shard);
     if (waits) {
-        hf__uv_loop_wait(client, &waiter.answered, turns);
+        hf__uv_loop_wait(client, &waiter.answered, turns, NULL);
         answer = waiter.answer;
         if (lost && answer.code != HF_OK)
             answer.code = HF_LOST;
@@ -257,7 +257,7 @@ static struct hf_answer raise_hold(struct hf_hold *hold, struct hf_lock_args *as
     struct hf_answer answer = { .code = HF_OK };
     enum raise raise = begin_raise(shard_of(claim), hold, ask->wait_ms);
     while (raise == RAISE_TOO_EARLY && ask->wait_ms != 0 && answer.code == HF_OK) {
-        answer.code = hf__claim_waiters_await(claim, ask->wait_until_ms);
+        answer.code = hf__claim_waiters_await(claim, ask->wait_until_ms, ask->stop);
         if (answer.code == HF_OK)
             raise = begin_raise(shard_of(claim), hold, ask->wait_ms);
     }
@@ -281,15 +281,23 @@ static struct hf_answer raise_hold(struct hf_hold *hold, struct hf_lock_args *as
 
 int hf_upgrade(hf_hold *hold, int64_t wait_ms)
 {
+    return hf_upgrade_stoppable(hold, wait_ms, NULL);
+}
+
+int hf_upgrade_stoppable(hf_hold *hold, int64_t wait_ms, hf_stop *stop)
+{
     HF_NO_CANCELLATION;
     int code = check_change(hold);
     if (code == HF_OK)
         code = hf__args_wait(wait_ms);
+    if (code == HF_OK)
+        code = hf__args_stop(stop);
     if (code != HF_OK)
         return code;
     struct hf_claim *claim = hold->grant->claim;
     struct hf_client *client = claim->client;
     struct hf_lock_args ask = { .wait_ms = wait_ms,
+                                .stop = stop,
                                 .now_ms = client->loop.clock(client->loop.arg) };
     ask.wait_until_ms = hf__args_until(ask.now_ms, wait_ms);
     hf__shard_lock(claim->shard);

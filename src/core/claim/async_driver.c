@@ -252,7 +252,10 @@ void hf__claim_drive(struct hf_claim *claim, enum hf_claim_event event)
 
 static void start(struct hf_claim *claim)
 {
-    if (claim->state == HF_CLAIM_QUEUED && (atomic_load(&claim->turn) & HF_TURN_COME))
+    /* A request may be canceled before it has started. */
+    if (claim->state == HF_CLAIM_QUEUED && atomic_load(&claim->ending))
+        hf__claim_drive(claim, HF_ON_END);
+    else if (claim->state == HF_CLAIM_QUEUED && (atomic_load(&claim->turn) & HF_TURN_COME))
         hf__claim_drive(claim, HF_ON_TURN);
     else if (claim->state == HF_CLAIM_HELD)
         hf__compact_watch(claim);
@@ -311,7 +314,7 @@ static void command_arrived(struct hf_task *task)
         hf__claim_drive(claim, HF_ON_TURN);
     else if (command == HF_CMD_TURN && claim->state == HF_CLAIM_HELD && claim->upgrading)
         hf__claim_drive(claim, HF_ON_UPGRADE);
-    else if (command == HF_CMD_CANCEL && !claim->completed)
+    else if (command == HF_CMD_CANCEL && claim->state != HF_CLAIM_HELD && !claim->completed)
         hf__claim_drive(claim, HF_ON_END);
     else if (command == HF_CMD_SETTLE)
         hf__claim_drive(claim, HF_ON_DOWNGRADE);

@@ -268,7 +268,13 @@ struct hf_client {
     _Atomic int64_t silent_since_ms;
     pthread_mutex_t silence_mutex;
     struct hf_link oneshots; /* one-shot questions that are out (loop only) */
-    struct hf_link link;     /* in the list of open clients (fork.c) */
+    pthread_mutex_t stop_mutex;
+    struct hf_link stop_waits; /* that a stop ends (under stop_mutex, as `stop_listed`) */
+    bool stop_listed;          /* hf_stop_set knows of this client */
+    _Atomic uint32_t stop_wait_count;
+    _Atomic bool stop_posted;
+    struct hf_task stop_task; /* looks through them */
+    struct hf_link link;      /* in the list of open clients (fork.c) */
     struct hf_url url;
     const char *prefix; /* of the URL: the store's names begin with it, and callers do not see it */
     uint32_t prefix_length;
@@ -290,6 +296,7 @@ struct hf_lock_args {
     const char *owner_text, *attach_key;
     hf_lost_cb *on_lost;
     void *lost_arg;
+    hf_stop *stop;
     bool here;   /* the calling thread is going to drive it */
     bool blocks; /* the calling thread waits for the answer */
     bool no_reentry;

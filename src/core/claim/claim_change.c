@@ -39,7 +39,7 @@ struct hf_answer hf__claim_settle_here(struct hf_claim *claim)
         hf__shard_unlock(shard);
         free(answer.error);
         /* The time matters only to what is repeated after silence, and then the loop does it. */
-        answer = hf__claim_drive_sync(claim, HF_ON_DOWNGRADE, 0);
+        answer = hf__claim_drive_sync(claim, HF_ON_DOWNGRADE, 0, NULL);
         if (last)
             return answer;
         hf__shard_lock(shard);
@@ -86,7 +86,30 @@ bool hf__claim_may_run_here(const struct hf_client *client, int64_t wait_ms)
     return client->here && (client->drive_kind == HF_DRIVE_KIND_THREAD || wait_ms == 0);
 }
 
-struct hf_answer hf__claim_ask_on_loop(struct hf_claim *claim, unsigned command)
+void hf__claim_cancel(struct hf_client *client, hf_request request)
+{
+    struct hf_claim *claim = hf__claim_find(client, request);
+    if (!claim)
+        return;
+    int none = 0;
+    bool begun = claim->started || claim->store_mode != HF_KEEP_NOTHING;
+    if (atomic_compare_exchange_strong(&claim->ending, &none, HF_CANCELED)) {
+        claim->canceled_request = claim->generation;
+        if (claim->here)
+            hf__claim_rouse(claim);
+        else if (begun) /* else it sees that when it starts */
+            hf__claim_post(claim, HF_CMD_CANCEL);
+    }
+    hf__shard_unlock(claim->shard);
+}
+
+void hf__claim_end_by_stop(struct hf_stop_wait *wait)
+{
+    hf__claim_cancel(wait->client, wait->request); /* mutant: stop-ends-a-request */
+}
+
+struct hf_answer hf__claim_ask_on_loop(struct hf_claim *claim, unsigned command,
+                                       struct hf_interlude *interlude)
 {
     struct hf_waiter waiter = { 0 };
     claim->waiter = &waiter;
@@ -95,7 +118,7 @@ struct hf_answer hf__claim_ask_on_loop(struct hf_claim *claim, unsigned command)
     hf__shard_lock(shard);
     hf__claim_post(claim, command);
     hf__shard_unlock(shard);
-    hf__uv_loop_wait(shard->client, &waiter.answered, turns);
+    hf__uv_loop_wait(shard->client, &waiter.answered, turns, interlude);
     return waiter.answer;
 }
 
@@ -107,9 +130,13 @@ struct hf_answer hf__claim_raise(struct hf_claim *claim, struct hf_lock_args *as
     ask->lease_ms = claim->op.in.lease_ms;
     hf__claim_begin(claim, ask);
     claim->op.in.keep = HF_UPGRADE;
-    struct hf_answer answer = claim->here
-                                  ? hf__claim_drive_sync(claim, HF_ON_UPGRADE, hf__clock_ms())
-                                  : hf__claim_ask_on_loop(claim, HF_CMD_TURN);
+    struct hf_stop_wait wait = { .request = hf__claim_id(claim) };
+    hf__stop_wait_begin(&wait, claim->client, ask->stop, hf__claim_end_by_stop);
+    struct hf_interlude *interlude = hf__stop_wait_interlude(&wait);
+    struct hf_answer answer =
+        claim->here ? hf__claim_drive_sync(claim, HF_ON_UPGRADE, hf__clock_ms(), interlude)
+                    : hf__claim_ask_on_loop(claim, HF_CMD_TURN, interlude);
+    hf__stop_wait_end(&wait);
     hf__claim_settle(claim, shard, uses);
     return answer;
 }

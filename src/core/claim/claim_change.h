@@ -3,7 +3,7 @@
 #ifndef HF_CORE_CLAIM_CLAIM_CHANGE_H
 #define HF_CORE_CLAIM_CLAIM_CHANGE_H
 
-#include "core/claim/claim.h"
+#include "core/api/stop.h"
 
 /* On the loop, with the shard locked: true if the claim is to be lowered now, to op.in.keep. */
 bool hf__claim_begin_lowering(struct hf_claim *claim);
@@ -19,7 +19,12 @@ struct hf_answer hf__claim_settle_here(struct hf_claim *claim);
  * only what never waits. */
 bool hf__claim_may_run_here(const struct hf_client *client, int64_t wait_ms);
 /* Sends the claim to the loop with a command, and waits for the answer. */
-struct hf_answer hf__claim_ask_on_loop(struct hf_claim *claim, unsigned command);
+struct hf_answer hf__claim_ask_on_loop(struct hf_claim *claim, unsigned command,
+                                       struct hf_interlude *interlude);
+/* Has a request end with HF_CANCELED; does nothing if it has ended. */
+void hf__claim_cancel(struct hf_client *client, hf_request request);
+/* The same for the request of a wait with a stop. */
+void hf__claim_end_by_stop(struct hf_stop_wait *wait);
 /* Raises a claim that the entry has marked as upgrading; blocks. */
 struct hf_answer hf__claim_raise(struct hf_claim *claim, struct hf_lock_args *ask);
 

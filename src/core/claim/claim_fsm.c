@@ -429,8 +429,11 @@ static unsigned step(struct hf_claim *claim, enum hf_claim_event event, int64_t 
         return HF_DO_NOTHING;
     }
     case HF_CLAIM_HELD:
+        if (event == HF_ON_UPGRADE && atomic_load(&claim->grant->lost))
+            return complete(claim, HF_LOST);
         if (event == HF_ON_UPGRADE)
-            return atomic_load(&claim->grant->lost) ? complete(claim, HF_LOST) : ask(claim, now_ms);
+            return atomic_load(&claim->ending) ? complete(claim, why_it_ends(claim))
+                                               : ask(claim, now_ms);
         if (event == HF_ON_DOWNGRADE) {
             claim->granted_late = false; /* a raise's, whose caller has been told */
             return leave(claim, now_ms);
@@ -474,8 +477,9 @@ void hf__claim_abandon(struct hf_claim *claim)
 void hf__claim_begin(struct hf_claim *claim, const struct hf_lock_args *ask)
 {
     int canceled = HF_CANCELED; /* of an earlier question; HF_ECLOSED stays */
-    if (atomic_load(&claim->ending) == canceled)
-        atomic_compare_exchange_strong(&claim->ending, &canceled, 0);
+    if (atomic_load(&claim->ending) == canceled &&
+        atomic_compare_exchange_strong(&claim->ending, &canceled, 0))
+        atomic_fetch_and(&claim->turn, ~HF_TURN_ENDED);
     claim->completed = false;
     claim->said_waiting = false;
     claim->leaving = false;

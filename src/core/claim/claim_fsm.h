@@ -4,6 +4,7 @@
 #define HF_CORE_CLAIM_CLAIM_FSM_H
 
 #include "core/claim/claim.h"
+#include "core/loop/uv_loop.h"
 
 enum hf_claim_event {
     HF_ON_TURN,      /* it may ask the store */
@@ -46,8 +47,10 @@ void hf__claim_still(struct hf_claim *claim);
 /* The driver on the calling thread: from the event, or from its place in the entry, to the answer.
  */
 struct hf_answer hf__claim_drive_sync(struct hf_claim *claim, enum hf_claim_event event,
-                                      int64_t now_ms);
-struct hf_answer hf__claim_drive_queued(struct hf_claim *claim);
+                                      int64_t now_ms, struct hf_interlude *interlude);
+struct hf_answer hf__claim_drive_queued(struct hf_claim *claim, struct hf_interlude *interlude);
+/* Any thread, with the shard locked: the thread that drives the claim looks at its `ending`. */
+void hf__claim_rouse(struct hf_claim *claim);
 
 /* A question that has been out for this time when its caller's wait ends was met with silence. */
 #define HF_SILENCE_MS 500

@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "core/api/explain.h"
+#include "core/api/stop.h"
 #include "core/claim/claim_fsm.h"
 #include "core/loop/uv_loop.h"
 #include "core/table/lock_table.h"
@@ -138,9 +139,23 @@ void hf__claim_waiters_end_waits(struct hf_claim *claim)
     hf__waiters_complete(claim->client, first, (struct hf_answer){ .code = HF_ECLOSED });
 }
 
-int hf__claim_waiters_await(struct hf_claim *claim, int64_t until_ms)
+/* On the loop. */
+static void end_waiter(struct hf_stop_wait *wait)
+{
+    struct hf_waiter *waiter = wait->waiter;
+    struct hf_claim *claim = waiter->claim;
+    hf__shard_lock(claim->shard);
+    bool waits = leave_line(&claim->unlock_waiter, waiter);
+    hf__shard_unlock(claim->shard);
+    waiter->next = NULL;
+    if (waits)
+        hf__waiters_complete(claim->client, waiter, (struct hf_answer){ .code = HF_CANCELED });
+}
+
+int hf__claim_waiters_await(struct hf_claim *claim, int64_t until_ms, hf_stop *stop)
 {
     struct hf_waiter waiter = { .until_ms = until_ms, .asks = true };
+    struct hf_stop_wait wait = { .waiter = &waiter };
     hf__shard_lock(claim->shard);
     bool busy = (claim->driven || claim->upgrading) && !claim->forgotten;
     bool turns = busy && hf__uv_loop_begin_wait(claim->client);
@@ -149,7 +164,9 @@ int hf__claim_waiters_await(struct hf_claim *claim, int64_t until_ms)
     hf__shard_unlock(claim->shard);
     if (!busy)
         return HF_OK;
-    hf__uv_loop_wait(claim->client, &waiter.answered, turns);
+    hf__stop_wait_begin(&wait, claim->client, stop, end_waiter);
+    hf__uv_loop_wait(claim->client, &waiter.answered, turns, hf__stop_wait_interlude(&wait));
+    hf__stop_wait_end(&wait);
     int code = waiter.answer.code;
     return code == HF_LOST ? HF_OK : code;
 }

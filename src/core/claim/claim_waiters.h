@@ -22,9 +22,9 @@ void hf__claim_waiters_complete(struct hf_claim *claim);
 void hf__claim_waiters_end_waits(struct hf_claim *claim);
 
 /* Waits until the claim is not driven any more, to raise it then. HF_OK: it may be worth it.
- * HF_BUSY, HF_UNREACHABLE: not before until_ms. HF_ECLOSED. The claim is pinned, or held by the
- * caller. */
-int hf__claim_waiters_await(struct hf_claim *claim, int64_t until_ms);
+ * HF_BUSY, HF_UNREACHABLE: not before until_ms. HF_ECLOSED; HF_CANCELED by the stop, which may be
+ * NULL. The claim is pinned, or held by the caller. */
+int hf__claim_waiters_await(struct hf_claim *claim, int64_t until_ms, hf_stop *stop);
 
 /* On the loop: tells everybody in line; the first one gets the engine's words. */
 void hf__waiters_complete(struct hf_client *client, struct hf_waiter *first,

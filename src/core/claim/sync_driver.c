@@ -24,30 +24,54 @@ static int64_t wakes_at_ms(const struct hf_claim *claim)
     return claim->wait_until_ms < claim->retry_at_ms ? claim->wait_until_ms : claim->retry_at_ms;
 }
 
+static int64_t slice_end_ms(const struct hf_interlude *interlude, int64_t until_ms)
+{
+    int64_t slice_ms = interlude ? hf__clock_ms() + HF_INTERLUDE_MS : HF_NEVER;
+    return slice_ms < until_ms ? slice_ms : until_ms;
+}
+
+void hf__claim_rouse(struct hf_claim *claim)
+{
+    bool asks = claim->store_mode == HF_KEEP_NOTHING || claim->upgrading;
+    if (!claim->here || !asks)
+        return;
+    atomic_fetch_or(&claim->turn, HF_TURN_ENDED);
+    hf__futex_wake_all(&claim->turn);
+    claim->client->sync->wake(claim->client->engine, &claim->op);
+}
+
 /* Until this claim may ask. */
-static enum hf_claim_event sleep_in_queue(struct hf_claim *claim)
+static enum hf_claim_event sleep_in_queue(struct hf_claim *claim, struct hf_interlude *interlude)
 {
     int64_t until_ms = wakes_at_ms(claim);
     while (!atomic_load(&claim->turn)) {
-        hf__futex_wait_until(&claim->turn, 0, until_ms);
+        hf__futex_wait_until(&claim->turn, 0, slice_end_ms(interlude, until_ms));
         if (hf__clock_ms() >= until_ms)
             break;
+        if (interlude && !atomic_load(&claim->turn))
+            interlude->run(interlude);
     }
     if (atomic_load(&claim->turn) & HF_TURN_COME)
         return HF_ON_TURN;
     return what_happened(claim, HF_ON_DEADLINE);
 }
 
-/* After REFUSED the engine wakes us; after silence only the clock, or hf_close, does. */
-static enum hf_claim_event sleep_for_wake(struct hf_claim *claim)
+/* After REFUSED the engine wakes us; after silence only the clock, a stop or hf_close does. A wake
+ * that comes with the end of a slice ends the next sleep at once. */
+static enum hf_claim_event sleep_for_wake(struct hf_claim *claim, struct hf_interlude *interlude)
 {
-    int64_t until_ms = wakes_at_ms(claim);
-    if (atomic_load(&claim->ending))
-        return HF_ON_END;
-    if (claim->op.out.verdict == HF_REFUSED)
-        claim->client->sync->sleep(claim->client->engine, &claim->op, until_ms);
-    else
-        hf__futex_wait_until(&claim->turn, HF_TURN_COME, until_ms);
+    int64_t until_ms = wakes_at_ms(claim), slice_ms;
+    do {
+        if (atomic_load(&claim->ending))
+            return HF_ON_END;
+        slice_ms = slice_end_ms(interlude, until_ms);
+        if (claim->op.out.verdict == HF_REFUSED)
+            claim->client->sync->sleep(claim->client->engine, &claim->op, slice_ms);
+        else
+            hf__futex_wait_until(&claim->turn, HF_TURN_COME, slice_ms);
+        if (interlude)
+            interlude->run(interlude);
+    } while (slice_ms < until_ms && hf__clock_ms() >= slice_ms);
     return what_happened(claim, HF_ON_WAKE);
 }
 
@@ -63,7 +87,7 @@ static void leave_to_loop(struct hf_claim *claim)
 }
 
 struct hf_answer hf__claim_drive_sync(struct hf_claim *claim, enum hf_claim_event event,
-                                      int64_t now_ms)
+                                      int64_t now_ms, struct hf_interlude *interlude)
 {
     const struct hf_engine_sync_ops *sync = claim->client->sync;
     struct hf_engine *engine = claim->client->engine;
@@ -89,7 +113,7 @@ struct hf_answer hf__claim_drive_sync(struct hf_claim *claim, enum hf_claim_even
             claim->op.out.verdict = sync->release(engine, &claim->op);
             event = HF_ON_ANSWER;
         } else if (actions & HF_DO_SLEEP) {
-            event = sleep_for_wake(claim);
+            event = sleep_for_wake(claim, interlude);
         } else {
             if ((actions & HF_DO_PAUSE) && !claim->completed) {
                 claim->outcome = HF_UNREACHABLE;
@@ -110,8 +134,8 @@ struct hf_answer hf__claim_drive_sync(struct hf_claim *claim, enum hf_claim_even
     }
 }
 
-struct hf_answer hf__claim_drive_queued(struct hf_claim *claim)
+struct hf_answer hf__claim_drive_queued(struct hf_claim *claim, struct hf_interlude *interlude)
 {
-    enum hf_claim_event event = sleep_in_queue(claim);
-    return hf__claim_drive_sync(claim, event, hf__clock_ms());
+    enum hf_claim_event event = sleep_in_queue(claim, interlude);
+    return hf__claim_drive_sync(claim, event, hf__clock_ms(), interlude);
 }

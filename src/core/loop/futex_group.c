@@ -61,6 +61,16 @@ void hf__futex_group_wait(struct hf_futex_group *sleepers, _Atomic uint32_t *fla
             hf__futex_wait(flag, ALONE, NULL);
 }
 
+/* The thread wakes by itself, so it has a bed of its own. */
+bool hf__futex_group_wait_for(_Atomic uint32_t *flag, int64_t limit_ms)
+{
+    struct timespec limit = { .tv_sec = limit_ms / 1000, .tv_nsec = limit_ms % 1000 * 1000000 };
+    uint32_t now = atomic_load(flag);
+    if (now != SET && (now == ALONE || atomic_compare_exchange_strong(flag, &now, ALONE)))
+        hf__futex_wait(flag, ALONE, &limit);
+    return atomic_load(flag) == SET;
+}
+
 /* ---- waking ---- */
 
 /* It rings first: a thread that has seen its flag set may have freed the bell. A thread that is

@@ -32,6 +32,7 @@ struct hf_uv_loop {
     int64_t timer_at_ms; /* what timer_fd is set to */
     bool thread_runs, stopping;
     _Atomic uint32_t *until; /* the loop is turned until this is set; or NULL */
+    int64_t until_ms;        /* ... or by a caller until then */
     pthread_t thread;
 };
 

@@ -37,6 +37,20 @@ static void wake_loop(void *arg)
     uv_async_send(&drive->wake);
 }
 
+/* One that fires too early only makes the loop look again, which is cheaper than moving it at every
+ * question that comes and goes. */
+static void set_timer(struct hf_uv_loop *drive, int64_t at_ms)
+{
+    if (at_ms >= drive->timer_at_ms)
+        return;
+    drive->timer_at_ms = at_ms;
+    struct itimerspec when = { 0 };
+    /* Zero would switch the timer off. */
+    when.it_value.tv_sec = at_ms / 1000;
+    when.it_value.tv_nsec = (at_ms % 1000) * 1000000 + 1;
+    timerfd_settime(drive->timer_fd, TFD_TIMER_ABSTIME, &when, NULL);
+}
+
 /* What is to be done at once needs no timer: see rest. */
 static void turn(struct hf_uv_loop *drive)
 {
@@ -44,22 +58,15 @@ static void turn(struct hf_uv_loop *drive)
     loop->until = hf__loop_handoff_ends_early(drive) ? drive->until : NULL;
     int64_t next_ms = hf__loop_turn(loop);
     hf__futex_group_wake(&drive->sleepers); /* mutant: turn-ends-without-waking-those */
-    /* One that fires too early only makes the loop look again, which is cheaper than moving it at
-     * every question that comes and goes. */
-    if (next_ms <= loop->now_ms || next_ms >= drive->timer_at_ms)
-        return;
-    drive->timer_at_ms = next_ms;
-    struct itimerspec when = { 0 };
-    /* Zero would switch the timer off. */
-    when.it_value.tv_sec = next_ms / 1000;
-    when.it_value.tv_nsec = (next_ms % 1000) * 1000000 + 1;
-    timerfd_settime(drive->timer_fd, TFD_TIMER_ABSTIME, &when, NULL);
+    if (next_ms > loop->now_ms)
+        set_timer(drive, next_ms);
 }
 
 /* Has the thread that turns the loop no reason to go on? */
 static bool is_over(const struct hf_uv_loop *drive)
 {
     return drive->stopping || (drive->until && atomic_load(drive->until)) ||
+           (drive->until_ms != HF_NEVER && hf__clock_ms() >= drive->until_ms) ||
            hf__loop_handoff_is_over(drive);
 }
 
@@ -165,7 +172,7 @@ int hf__uv_loop_open(struct hf_client *client, enum hf_drive_kind kind, hf_error
     if (!drive)
         return hf__error_set(error, HF_ENOMEM, 0, "out of memory for the client's loop");
     drive->client = client;
-    drive->timer_at_ms = HF_NEVER;
+    drive->timer_at_ms = drive->until_ms = HF_NEVER;
     drive->timer_fd = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
     int code = drive->timer_fd < 0 || !has_enough_descriptors() ? -errno : uv_loop_init(&drive->uv);
     if (code != 0) {
@@ -308,11 +315,13 @@ void hf__uv_loop_yield_processor(struct hf_client *client)
         hf__busy_poll_skip_once(&client->drive->busy_poll);
 }
 
-static void turn_until(struct hf_uv_loop *drive, _Atomic uint32_t *flag)
+/* Or until then. */
+static void turn_until(struct hf_uv_loop *drive, _Atomic uint32_t *flag, int64_t until_ms)
 {
     struct turning turning = { drive->client, hf__turning };
     hf__turning = &turning;
     drive->until = flag;
+    drive->until_ms = until_ms;
     /* In between, the server may have the processor. */
     if (hf__busy_poll_pays(&drive->busy_poll)) {
         int64_t now_us, began_us = hf__clock_us();
@@ -326,19 +335,23 @@ static void turn_until(struct hf_uv_loop *drive, _Atomic uint32_t *flag)
         }
         hf__busy_poll_ended(&drive->busy_poll, atomic_load(drive->until));
     }
-    while (!is_over(drive))
+    while (!is_over(drive)) {
+        if (until_ms != HF_NEVER)
+            set_timer(drive, until_ms);
         uv_run(&drive->uv, UV_RUN_ONCE);
+    }
     hf__futex_group_wake(&drive->sleepers);
     drive->until = NULL;
+    drive->until_ms = HF_NEVER;
     hf__turning = turning.outer;
 }
 
 /* In the thread's place. */
-static void borrow(struct hf_uv_loop *drive, _Atomic uint32_t *flag)
+static void borrow(struct hf_uv_loop *drive, _Atomic uint32_t *flag, int64_t until_ms)
 {
     drive->turner = BORROWER;
     if (flag) {
-        turn_until(drive, flag);
+        turn_until(drive, flag, until_ms);
     } else {
         struct turning turning = { drive->client, hf__turning };
         hf__turning = &turning;
@@ -355,7 +368,7 @@ static void borrow(struct hf_uv_loop *drive, _Atomic uint32_t *flag)
 void hf__uv_loop_push(struct hf_client *client, bool turns)
 {
     if (turns)
-        borrow(client->drive, NULL);
+        borrow(client->drive, NULL, HF_NEVER);
 }
 
 bool hf__uv_loop_begin_wait(struct hf_client *client)
@@ -368,7 +381,13 @@ bool hf__uv_loop_begin_wait(struct hf_client *client)
     return hf__loop_owner_acquire(&client->drive->wheel);
 }
 
-void hf__uv_loop_wait(struct hf_client *client, _Atomic uint32_t *flag, bool turns)
+static int64_t slice_end_ms(const struct hf_interlude *interlude)
+{
+    return interlude ? hf__clock_ms() + HF_INTERLUDE_MS : HF_NEVER;
+}
+
+void hf__uv_loop_wait(struct hf_client *client, _Atomic uint32_t *flag, bool turns,
+                      struct hf_interlude *interlude)
 {
     if (client->drive_kind == HF_DRIVE_KIND_TEST) {
         while (!atomic_load(flag))
@@ -377,12 +396,20 @@ void hf__uv_loop_wait(struct hf_client *client, _Atomic uint32_t *flag, bool tur
     }
     if (client->drive->thread_runs) {
         if (turns)
-            borrow(client->drive, flag);
-        hf__futex_group_wait(&client->drive->sleepers, flag);
+            borrow(client->drive, flag, slice_end_ms(interlude));
+        /* An interlude may take its time, and use the client: the loop is the thread's again. */
+        while (interlude && !hf__futex_group_wait_for(flag, HF_INTERLUDE_MS))
+            interlude->run(interlude);
+        if (!interlude)
+            hf__futex_group_wait(&client->drive->sleepers, flag);
         hf__loop_owner_exit(&client->drive->wheel);
         return;
     }
-    turn_until(client->drive, flag);
+    do {
+        turn_until(client->drive, flag, slice_end_ms(interlude));
+        if (interlude && !atomic_load(flag))
+            interlude->run(interlude);
+    } while (!atomic_load(flag));
     /* mutant: what-call-opens-is-not-watched */
     if (client->drive_kind == HF_DRIVE_KIND_CALLER && client->loop.watches_more)
         hf__uv_loop_dispatch(client);

@@ -15,14 +15,22 @@ void hf__uv_loop_close(struct hf_client *client);
 /* In a forked child: frees what can be freed without touching the parent's kernel objects. */
 void hf__uv_loop_abandon(struct hf_client *client);
 
+/* What a thread that waits does about every 100 ms, and after a signal's handler has run while it
+ * sleeps. It does not turn the loop then. */
+struct hf_interlude {
+    void (*run)(struct hf_interlude *interlude);
+};
+#define HF_INTERLUDE_MS 100
+
 /* Is the calling thread inside this client's loop (in a callback)? */
 bool hf__uv_loop_inside(const struct hf_client *client);
 
 /* A thread that waits for the loop says so before it posts what the loop is to do, and then calls
  * hf__uv_loop_wait, with what hf__uv_loop_begin_wait has answered: is the calling thread going to
- * turn the loop? Blocks until *flag is set. */
+ * turn the loop? Blocks until *flag is set. The interlude may be NULL. */
 bool hf__uv_loop_begin_wait(struct hf_client *client);
-void hf__uv_loop_wait(struct hf_client *client, _Atomic uint32_t *flag, bool turns);
+void hf__uv_loop_wait(struct hf_client *client, _Atomic uint32_t *flag, bool turns,
+                      struct hf_interlude *interlude);
 /* The same for what no caller waits for: the loop is turned once, if it is the caller's to turn. */
 bool hf__uv_loop_begin_push(struct hf_client *client);
 void hf__uv_loop_push(struct hf_client *client, bool turns);

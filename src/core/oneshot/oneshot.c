@@ -110,7 +110,7 @@ struct hf_answer hf__oneshot_call_run(struct hf_oneshot_call *call)
     struct hf_client *client = call->client;
     bool turns = hf__uv_loop_begin_wait(client);
     hf__loop_post(&client->loop, &call->start);
-    hf__uv_loop_wait(client, &waiter.answered, turns);
+    hf__uv_loop_wait(client, &waiter.answered, turns, NULL);
     return waiter.answer;
 }
 

@@ -422,7 +422,7 @@ static struct hf_answer set_apart(struct hf_claim *claim)
     int64_t until_ms = hf__clock_add(now_ms, client->request_timeout_ms);
     enum apart apart = try_set_apart(claim);
     while (apart == APART_TOO_EARLY && answer.code == HF_OK) {
-        answer.code = hf__claim_waiters_await(claim, until_ms);
+        answer.code = hf__claim_waiters_await(claim, until_ms, NULL);
         if (answer.code == HF_OK)
             apart = try_set_apart(claim);
     }

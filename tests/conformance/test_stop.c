@@ -1,0 +1,378 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Ending calls that block: by another thread, by a signal's handler, by a question. A part of the
+ * topic `cancel`. */
+#include "conformance.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+/* A thread that waits in one call, until a stop ends it. */
+struct stopped {
+    struct thread thread;
+    hf_client *client;
+    hf_hold *hold; /* to be upgraded */
+    hf_mode mode;
+    const char *name;
+    hf_stop *stop;
+    int64_t wait_ms;
+    _Atomic int code;
+    _Atomic bool ended;
+};
+
+static int wait_for_all(const struct stopped *stopped)
+{
+    hf_lock_item items[] = { { .client = stopped->client, .name = stopped->name },
+                             { .client = stopped->client, .name = name_of("a-free-one") } };
+    hf_hold_set *set;
+    int code = hf_lock_all(items, 2, HF_FOREVER, LOCK_OPTIONS(.stop = stopped->stop), &set);
+    CHECK_CODE(hf_unlock_all(set), HF_OK);
+    return code;
+}
+
+static void wait_until_stopped(void *arg)
+{
+    struct stopped *stopped = arg;
+    hf_hold *hold = NULL;
+    if (stopped->hold)
+        stopped->code = hf_upgrade_stoppable(stopped->hold, stopped->wait_ms, stopped->stop);
+    else if ((int)stopped->mode == -1)
+        stopped->code = wait_for_all(stopped);
+    else
+        stopped->code = hf_lock(
+            stopped->client, stopped->name, stopped->wait_ms,
+            LOCK_OPTIONS(.mode = stopped->mode, .owner = HF_OWNER_NEW, .stop = stopped->stop),
+            &hold);
+    CHECK((hold != NULL) == (stopped->code == HF_OK && !stopped->hold));
+    if (hold)
+        give_back(hold);
+    stopped->ended = true;
+}
+
+static void begin_stopped(struct stopped *stopped)
+{
+    stopped->wait_ms = HF_FOREVER;
+    thread_start(&stopped->thread, wait_until_stopped, stopped);
+}
+
+/* It waits now, as far as another thread can see that. */
+static void check_it_waits(const struct stopped *stopped)
+{
+    let_pass_ms(30);
+    CHECK(!stopped->ended);
+}
+
+static void check_stopped(struct stopped *stopped)
+{
+    thread_join(&stopped->thread);
+    CHECK_CODE(stopped->code, HF_CANCELED);
+}
+
+/* Stops what waits for the name, after one look at how long it waits. */
+static void stop_a_wait(hf_client *client, hf_mode mode, const char *name, hf_hold *hold)
+{
+    hf_stop stop = HF_STOP_INIT;
+    struct stopped waits = {
+        .client = client, .mode = mode, .name = name, .hold = hold, .stop = &stop
+    };
+    begin_stopped(&waits);
+    check_it_waits(&waits);
+    int64_t began_us = monotonic_us();
+    hf_stop_set(&stop);
+    check_stopped(&waits);
+    test_note("mode %d: stopped after %lld us", (int)mode, (long long)(monotonic_us() - began_us));
+}
+
+static void stop_each_wait(hf_client *client, hf_client *other)
+{
+    const hf_mode modes[] = { HF_MUTEX, HF_FAIR, HF_WRITE };
+    const unsigned caps[] = { HF_CAP_MUTEX, HF_CAP_FAIR, HF_CAP_RW };
+    for (int i = 0; i < 3; i++) {
+        if (!(hf_caps(client) & caps[i]))
+            continue;
+        hf_hold *hold = take(other, name_of("one"), modes[i], 0);
+        stop_a_wait(client, modes[i], name_of("one"), NULL);
+        if (i == 0)
+            stop_a_wait(client, (hf_mode)-1, name_of("one"), NULL);
+        give_back(hold);
+        if (hf_fd(client) < 0) /* else only closing, or dispatching, finishes what was stopped */
+            check_nothing_left(other, name_of("one"));
+    }
+    hf_close(client);
+    check_nothing_left(other, name_of("one"));
+    check_nothing_left(other, name_of("a-free-one"));
+}
+
+TEST(stop_ends_waits_for_locks)
+{
+    hf_client *other = open_client();
+    stop_each_wait(open_client(), other);
+    stop_each_wait(open_client_with((hf_client_options){ .driver = HF_DRIVE_CALLER }), other);
+    hf_close(other);
+}
+
+TEST(stop_ends_waits_for_counters_and_latches)
+{
+    hf_client *client = open_client();
+    need(client, HF_CAP_COUNTER | HF_CAP_LATCH);
+    CHECK_CODE(hf_counter_set(client, name_of("counter"), 0), HF_OK);
+    CHECK_CODE(hf_latch_set(client, name_of("latch"), 1), HF_OK);
+    stop_a_wait(client, HF_COUNTER, name_of("counter"), NULL);
+    stop_a_wait(client, HF_LATCH, name_of("latch"), NULL);
+    CHECK_CODE(hf_counter_add(client, name_of("counter"), 1), HF_OK);
+    CHECK_CODE(hf_counter_take(client, name_of("counter"), 1, 0), HF_OK);
+    CHECK_CODE(hf_latch_down(client, name_of("latch"), 1, NULL), HF_OK);
+    CHECK_CODE(hf_counter_remove(client, name_of("counter")), HF_OK);
+    hf_close(client);
+}
+
+TEST(stop_ends_an_upgrade_and_keeps_the_hold)
+{
+    hf_client *client = open_client(), *other = open_client();
+    need(client, HF_CAP_UPGRADE);
+    hf_hold *hold = take(client, name_of("one"), HF_UPGRADE, 0);
+    hf_hold *reader = take(other, name_of("one"), HF_READ, 0);
+    for (int i = 0; i < 3; i++) {
+        stop_a_wait(client, HF_WRITE, NULL, hold);
+        CHECK(hf_held(hold));
+        CHECK_INT(hf_hold_mode(hold), HF_UPGRADE);
+    }
+    give_back(reader);
+    CHECK_CODE(hf_upgrade(hold, SOON_MS), HF_OK);
+    give_back(hold);
+    check_nothing_left(other, name_of("one"));
+    hf_close(client);
+    hf_close(other);
+}
+
+TEST(stop_ends_waits_of_several_threads_and_a_request)
+{
+    enum { COUNT = 8 };
+    hf_client *client = open_client();
+    hf_stop stop = HF_STOP_INIT;
+    struct stopped waits[COUNT];
+    struct outcome outcome = { 0 };
+    hf_hold *hold = take(client, name_of("one"), HF_MUTEX, 0);
+    for (int i = 0; i < COUNT; i++) {
+        waits[i] = (struct stopped){ .client = client, .name = name_of("one"), .stop = &stop };
+        begin_stopped(&waits[i]);
+    }
+    CHECK_CODE(hf_lock_async(client, name_of("one"), HF_FOREVER, LOCK_OPTIONS(.stop = &stop),
+                             record_outcome, &outcome, NULL),
+               HF_OK);
+    check_it_waits(&waits[0]);
+    hf_stop_set(&stop);
+    for (int i = 0; i < COUNT; i++)
+        check_stopped(&waits[i]);
+    WAIT_OUTCOME(&outcome);
+    CHECK_CODE(outcome.code, HF_CANCELED);
+    CHECK_INT(outcome.calls, 1);
+    give_back(hold);
+    check_nothing_left(client, name_of("one"));
+    hf_close(client);
+}
+
+TEST(stop_that_is_set_ends_calls_that_begin)
+{
+    hf_client *client = open_client();
+    hf_stop stop = HF_STOP_INIT;
+    hf_hold *hold;
+    hf_hold_set *set;
+    struct outcome outcome = { 0 };
+    hf_lock_options options = { .size = sizeof(options), .stop = &stop };
+    hf_lock_item item = { .client = client, .name = name_of("one") };
+    hf_stop_set(&stop);
+    CHECK(hf_stop_is_set(&stop));
+    CHECK_ERROR(hf_lock(client, name_of("one"), HF_FOREVER, &options, &hold), HF_CANCELED);
+    CHECK_ERROR(hf_lock_all(&item, 1, HF_FOREVER, &options, &set), HF_CANCELED);
+    CHECK_ERROR(
+        hf_lock_async(client, name_of("one"), HF_FOREVER, &options, record_outcome, &outcome, NULL),
+        HF_CANCELED);
+    hf_stop_clear(&stop);
+    CHECK_CODE(hf_lock(client, name_of("one"), HF_FOREVER, &options, &hold), HF_OK);
+    hf_stop_set(&stop);
+    CHECK(hf_held(hold));
+    give_back(hold);
+    CHECK_INT(outcome.calls, 0);
+    hf_stop_set(NULL);
+    stop.size = 1;
+    hf_stop_clear(&stop);
+    CHECK_ERROR(hf_lock(client, name_of("one"), 0, &options, &hold), HF_EINVAL);
+    hf_close(client);
+}
+
+static hf_stop signal_stop = HF_STOP_INIT;
+
+static void set_signal_stop(int number)
+{
+    (void)number;
+    errno = EDOM;
+    hf_stop_set(&signal_stop);
+    if (errno != EDOM)
+        abort();
+}
+
+/* The handler runs on the thread that waits, in whatever it is doing. */
+TEST(stop_set_by_a_handler_ends_the_wait_it_interrupts)
+{
+    hf_client *client = open_client(), *other = open_client();
+    struct sigaction action = { .sa_handler = set_signal_stop };
+    hf_hold *hold = take(other, name_of("one"), HF_MUTEX, 0);
+    sigaction(SIGUSR1, &action, NULL);
+    for (int i = 0; i < 50; i++) {
+        struct stopped waits = { .client = client, .name = name_of("one"), .stop = &signal_stop };
+        hf_stop_clear(&signal_stop);
+        begin_stopped(&waits);
+        let_pass_ms(i % 5);
+        while (!waits.ended) {
+            pthread_kill(waits.thread.id, SIGUSR1);
+            let_pass_ms(1);
+        }
+        check_stopped(&waits);
+    }
+    give_back(hold);
+    check_nothing_left(other, name_of("one"));
+    hf_close(client);
+    hf_close(other);
+}
+
+struct question {
+    pthread_t thread;
+    _Atomic int asked;
+    int yes_at;
+};
+
+static bool answer_question(void *arg)
+{
+    struct question *question = arg;
+    question->thread = pthread_self();
+    return ++question->asked >= question->yes_at;
+}
+
+static void check_question(hf_client *client, const char *name, hf_mode mode)
+{
+    struct question question = { .yes_at = 3 };
+    hf_stop stop = { sizeof(stop), answer_question, &question, 0 };
+    struct stopped waits = { .client = client, .name = name, .mode = mode, .stop = &stop };
+    begin_stopped(&waits);
+    check_stopped(&waits);
+    CHECK(question.asked >= 3);
+    CHECK(!pthread_equal(question.thread, pthread_self()));
+    CHECK(!hf_stop_is_set(&stop));
+}
+
+TEST(interrupted_is_asked_on_the_waiting_thread_and_ends_the_wait)
+{
+    hf_client *other = open_client(), *client = open_client();
+    hf_client *driven = open_client_with((hf_client_options){ .driver = HF_DRIVE_CALLER });
+    hf_hold *hold = take(other, name_of("one"), HF_MUTEX, 0);
+    check_question(client, name_of("one"), HF_MUTEX);
+    check_question(client, name_of("one"), (hf_mode)-1);
+    check_question(driven, name_of("one"), HF_MUTEX);
+    hf_close(driven);
+    give_back(hold);
+    check_nothing_left(other, name_of("one"));
+    hf_close(client);
+    hf_close(other);
+}
+
+TEST(stop_races_with_the_grant)
+{
+    hf_client *client = open_client(), *other = open_client();
+    int canceled = 0;
+    for (int i = 0; i < 100; i++) {
+        hf_stop stop = HF_STOP_INIT;
+        struct stopped waits = { .client = client, .name = name_of("one"), .stop = &stop };
+        hf_hold *hold = take_patiently(other, name_of("one"));
+        begin_stopped(&waits);
+        let_pass_ms(i % 3);
+        if (i % 2)
+            hf_stop_set(&stop);
+        give_back(hold);
+        hf_stop_set(&stop);
+        thread_join(&waits.thread);
+        canceled += waits.code == HF_CANCELED;
+        CHECK(waits.code == HF_OK || waits.code == HF_CANCELED);
+    }
+    test_note("%d of 100 were stopped", canceled);
+    check_nothing_left(client, name_of("one"));
+    hf_close(client);
+    hf_close(other);
+}
+
+/* ---- a silent store ---- */
+
+/* The servers of a test, and what they have started, are what its script has started besides the
+ * program of this test. */
+static void signal_servers(pid_t parent, pid_t program, int number)
+{
+    char path[64];
+    pid_t child;
+    snprintf(path, sizeof(path), "/proc/%d/task/%d/children", (int)parent, (int)parent);
+    FILE *children = fopen(path, "r");
+    for (int got = 0; children && (got = fscanf(children, "%d", &child)) == 1;) {
+        if (child == program)
+            continue;
+        kill(child, number);
+        signal_servers(child, program, number);
+    }
+    if (children)
+        fclose(children);
+}
+
+static pid_t parent_of(pid_t process)
+{
+    char path[64];
+    int parent = 0;
+    snprintf(path, sizeof(path), "/proc/%d/stat", (int)process);
+    FILE *stat = fopen(path, "r");
+    if (!stat || fscanf(stat, "%*d %*s %*c %d", &parent) != 1)
+        FAIL("%s cannot be read", path);
+    fclose(stat);
+    return parent;
+}
+
+static bool starts_servers(pid_t process)
+{
+    char path[64], words[4096] = { 0 };
+    snprintf(path, sizeof(path), "/proc/%d/cmdline", (int)process);
+    FILE *file = fopen(path, "r");
+    size_t length = file ? fread(words, 1, sizeof(words) - 1, file) : 0;
+    if (file)
+        fclose(file);
+    return memmem(words, length, "/with_", 6) != NULL;
+}
+
+static void note_question(void *arg, const char *point, const char *name)
+{
+    (void)name;
+    if (strcmp(point, "before_ask") == 0)
+        ++*(_Atomic int *)arg;
+}
+
+TEST(stop_ends_a_wait_for_a_silent_store)
+{
+    _Atomic int asked = 0;
+    hf_stop stop = HF_STOP_INIT;
+    pid_t program = getppid(), script = parent_of(program);
+    if (!starts_servers(script))
+        SKIP("the store has no server of this test's own");
+    hf_client *client =
+        open_client_with((hf_client_options){ .on_point = note_question, .point_arg = &asked });
+    give_back(take(client, name_of("one"), HF_MUTEX, 0));
+    int before = asked;
+    struct stopped waits = { .client = client, .name = name_of("one"), .stop = &stop };
+    signal_servers(script, program, SIGSTOP);
+    begin_stopped(&waits);
+    EVENTUALLY(asked > before, SOON_MS);
+    check_it_waits(&waits);
+    int64_t began_us = monotonic_us();
+    hf_stop_set(&stop);
+    check_stopped(&waits);
+    test_note("stopped after %lld us", (long long)(monotonic_us() - began_us));
+    signal_servers(script, program, SIGCONT);
+    check_nothing_left(client, name_of("one"));
+    hf_close(client);
+}
