@@ -68,7 +68,7 @@ TEST(stop_token_ends_a_wait_with_a_client_of_the_caller)
     options.driver = HF_DRIVE_CALLER;
     test_fds_kept = 2;
     holdfast::client store(std::string("local://") + temp_dir(), options);
-    const holdfast::hold held = store.lock("name", 0ms);
+    const holdfast::hold held = store.lock("name");
     std::stop_source source;
     std::jthread stopper([&] { source.request_stop(); });
     CHECK(!store.lock("name", source.get_token()));
