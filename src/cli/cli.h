@@ -39,7 +39,7 @@ struct cli_settings {
     unsigned name_count;
     char *owner_text; /* break: the owner's key */
     /* How to run the command. */
-    char *shell_command, *on_lost;
+    char *shell_command, *on_lost, *metrics, *report;
     bool skip;
     /* elect: its locks are leaderships; or it only shows the leader. */
     bool candidate, observe;

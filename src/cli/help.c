@@ -61,6 +61,8 @@ const char cli_help_run[] =
     "      --on-lost WHAT    term (default), kill, ignore, or a command line for $SHELL\n"
     "      --grace DUR       between the request to end and SIGKILL (10s, at most lease/3)\n"
     "      --owner TEXT      what `show` shows of this process (user@host:pid command)\n"
+    "      --report FILE     append a JSON line: name, token, waits, exit code, loss\n"
+    "      --metrics FILE    the same for node_exporter's textfile collector (*.prom)\n"
     "\n"
     "The command sees HOLDFAST_NAME, _TOKEN, _TOKENS, _OWNER, _TTL_MS, _DEADLINE, _URL and\n"
     "_HELD.\n";
@@ -87,7 +89,8 @@ const char cli_help_elect[] =
     "      --observe         prints the leader, and a line for each change, until a signal ends "
     "it\n"
     "\n"
-    "It has the options of run but for -n, -w, -E and --skip. With -j 2, two lead at a time.\n";
+    "It has the options of run but for -n, -w, -E, --skip, --report and --metrics. With -j 2, two\n"
+    "lead at a time.\n";
 
 const char cli_help_lock[] =
     "holdfast lock [OPTIONS] NAME\n"

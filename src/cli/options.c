@@ -60,6 +60,8 @@ static const struct option options[] = {
     { 'c', "command",     TEXT,     AT(shell_command), COMMANDS, 0 },
     { 'E', "busy-exit",   NUMBER,   AT(busy_exit),     RUNS, 255 },
     { 0,   "skip",        FLAG,     AT(skip),          RUNS, 0 },
+    { 0,   "metrics",     TEXT,     AT(metrics),       RUNS, 0 },
+    { 0,   "report",      TEXT,     AT(report),        RUNS, 0 },
     { 0,   "on-lost",     TEXT,     AT(on_lost),       COMMANDS, 0 },
     { 0,   "grace",       DURATION, AT(grace_ms),      COMMANDS, 0 },
     { 0,   "max-run",     LENGTH,   AT(max_run_ms),    COMMANDS, 0 },

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """run and try: what comes out, who waits, what the command is told."""
+import json
 import os
 import re
 import resource
@@ -380,6 +381,84 @@ def verbose_tells_what_happens(box):
     holder.signal(signal.SIGKILL)
     holder.end()
     contains(box.expect(0, '-v', 'show').err, "'x': taken back from a holder that is gone")
+
+
+def reports(box):
+    with open(box.file('runs'), encoding='utf-8') as file:
+        return [json.loads(line) for line in file]
+
+
+@test
+def report_has_a_line_for_each_run(box):
+    box.expect(3, 'run', '--report', 'runs', 'x', '--', 'sh', '-c', 'echo $HOLDFAST_TOKEN; exit 3')
+    box.expect(0, 'run', '--report', 'runs', '-l', 'a "b"', '-l', 'c', '--', 'true')
+    holder = box.hold('x')
+    box.expect(0, 'try', '--skip', '--report', 'runs', 'x', '--', 'true')
+    box.expect(75, 'run', '-w', '20ms', '--report', 'runs', 'x', '--', 'true')
+    holder.stop()
+    ran, several, skipped, late = reports(box)
+    assert ran['token'] > 0 and ran['ended_at_ms'] > 1e12, ran
+    equal([ran[key] for key in ('name', 'granted', 'exit', 'lost')], ['x', True, 3, False])
+    equal((several['name'], [lock['name'] for lock in several['also']]), ('a "b"', ['c']))
+    assert several['also'][0]['token'] > 0, several
+    equal([skipped[key] for key in ('granted', 'token', 'exit', 'held_ms')], [False, None, 0, 0])
+    equal((late['granted'], late['exit']), (False, 75))
+    assert late['waited_ms'] >= 20, late
+
+
+@test
+def report_tells_of_a_loss(box):
+    holder = box.hold('x', '--report', 'runs', '--metrics', 'x.prom')
+    box.expect(0, 'break', '-y', 'x')
+    equal(holder.end().code, 121)
+    told, = reports(box)
+    equal((told['exit'], told['lost'], told['granted']), (121, True, True))
+    with open(box.file('x.prom'), encoding='utf-8') as file:
+        contains(file.read(), '\nholdfast_run_lost{name="x"} 1\n')
+
+
+@test
+def metrics_are_replaced_as_a_whole(box):
+    name = 'a"b\\c\nd'
+    box.expect(3, 'run', '--metrics', 'x.prom', name, '--', 'sh', '-c', 'exit 3')
+    with open(box.file('x.prom'), encoding='utf-8') as first:
+        box.expect(0, 'run', '--metrics', 'x.prom', name, '--', 'true')
+        before = first.read()
+    with open(box.file('x.prom'), encoding='utf-8') as second:
+        after = second.read()
+    for text, code in ((before, 3), (after, 0)):
+        samples = [line for line in text.splitlines() if not line.startswith('#')]
+        equal(samples[2], f'holdfast_run_exit_code{{name="a\\"b\\\\c\\nd"}} {code}')
+        form = re.compile(r'holdfast_run_[a-z_]+\{name="([^"\\]|\\.)*"\} [0-9]+(\.[0-9]{3})?')
+        equal([line for line in samples if not form.fullmatch(line)], [])
+        equal((len(samples), text.splitlines()[-1]), (6, '# EOF'))
+    equal([file for file in os.listdir(box.path) if file.startswith('x.prom')], ['x.prom'])
+    mask = os.umask(0)
+    os.umask(mask)
+    equal(os.stat(box.file('x.prom')).st_mode & 0o777, 0o666 & ~mask)
+
+
+@test
+def report_that_cannot_be_written_is_refused_before_the_wait(box):
+    holder = box.hold('x')
+    os.mkdir(box.file('folder'))
+    for option, path, reason in (('--report', 'none/runs', 'No such file or directory'),
+                                 ('--metrics', 'none/x.prom', 'No such file or directory'),
+                                 ('--report', 'folder', 'Is a directory'),
+                                 ('--metrics', 'folder', 'Is a directory')):
+        told = box.expect(64, 'run', option, path, 'x', '--', 'true').err
+        contains(told, f"holdfast: {option} '{path}' cannot be written: {reason}; name a file in ")
+    holder.stop()
+    os.rmdir(box.file('folder'))
+
+
+@test
+def report_that_fails_after_the_command_keeps_its_exit_code(box):
+    for option in ('--report', '--metrics'):
+        os.mkdir(box.file('gone'))
+        result = box.expect(5, 'run', option, 'gone/file', 'x', '--', 'sh', '-c',
+                            'rm -r gone; exit 5')
+        contains(result.err, f"{option} 'gone/file' cannot be written: No such file or directory")
 
 
 if __name__ == '__main__':

@@ -63,6 +63,7 @@ int cli_job_prepare(struct cli_job *job, struct cli_settings *settings, const ch
                              .proof_fd = -1,
                              .exec_fd = -1,
                              .guard_fd = -1,
+                             .began_ms = cli_now_ms(),
                              .held_until_ms = CLI_NEVER };
     job->grace_ms = settings->grace_ms >= 0 ? settings->grace_ms : GRACE_MS;
     if (settings->name_count == 0)
@@ -229,7 +230,6 @@ static int acquire_all(struct cli_job *job, const hf_lock_options *options)
             return settings->skip ? CLI_OK : (int)settings->busy_exit;
         return code;
     }
-    job->granted_at_ms = cli_now_ms();
     return -1;
 }
 
@@ -293,6 +293,7 @@ int cli_job_do(struct cli_job *job, struct cli_client *session)
     int64_t left;
 
     for (unsigned i = 0; i < job->count && !job->nested; i++) {
+        job->tokens[i] = hf_token(job->holds[i]);
         left = hf_remaining_ms(job->holds[i]);
         if (left == INT64_MAX)
             continue;
@@ -332,11 +333,17 @@ int cli_run(struct cli_settings *settings)
     int code = cli_job_prepare(&job, settings, "run");
 
     if (code == CLI_OK)
-        code = cli_job_open(&session, settings);
+        code = cli_report_check(settings);
     if (code != CLI_OK)
         return code;
-    code = cli_job_do(&job, &session);
-    cli_session_close(&session);
+    code = cli_job_open(&session, settings);
+    bool is_open = code == CLI_OK;
+
+    if (is_open)
+        code = cli_job_do(&job, &session);
+    cli_report_write(&job, code);
+    if (is_open)
+        cli_session_close(&session);
     return code;
 }
 

@@ -31,6 +31,7 @@ struct cli_job {
     /* The locks, in the order in which they are taken. */
     char *names[CLI_NAMES_MAX];
     hf_hold *holds[CLI_NAMES_MAX];
+    uint64_t tokens[CLI_NAMES_MAX]; /* 0: none, or the outer holdfast's */
     unsigned count;
     hf_mode wanted;   /* of all of them */
     bool nested;      /* an outer holdfast holds them for us */
@@ -38,9 +39,10 @@ struct cli_job {
     int proof_fd;     /* exists as long as we hold them: for nested runs; -1: none */
     bool lost;        /* set by the library */
     char loss_reason[360];
-    const char *lost_name;                /* the first lock that was lost, or that ends next */
-    int64_t grace_ms, lease_ms;           /* the shortest one's length */
-    int64_t granted_at_ms, held_until_ms; /* CLI_NEVER: no lease limits it */
+    const char *lost_name;           /* the first lock that was lost, or that ends next */
+    int64_t grace_ms, lease_ms;      /* the shortest one's length */
+    int64_t began_ms, granted_at_ms; /* 0: not granted */
+    int64_t held_until_ms;           /* CLI_NEVER: no lease limits it */
     /* The command. */
     pid_t pid;
     int exec_fd;    /* closes when exec has worked; -1: it has, or nothing was started */
@@ -71,6 +73,13 @@ int cli_job_prepare(struct cli_job *job, struct cli_settings *settings, const ch
 int cli_job_open(struct cli_client *session, struct cli_settings *settings);
 /* Acquires, runs, gives back. Answers the exit code. job->pid is 0 if the command never ran. */
 int cli_job_do(struct cli_job *job, struct cli_client *session);
+
+/* ---- run_report.c ---- */
+
+/* Can the files of --report and --metrics be written? CLI_OK, or CLI_USAGE having said why not. */
+int cli_report_check(const struct cli_settings *settings);
+/* Writes them, for a run that ends with `code`. Says so if that fails. */
+void cli_report_write(const struct cli_job *job, int code);
 
 /* ---- run_supervise.c ---- */
 
