@@ -110,6 +110,8 @@ static struct heard hear(const char *bytes, size_t length, size_t piece)
         good = hf__grpc_feed(&grpc, bytes + at, length - at < piece ? length - at : piece);
     /* Not in between: a stream that has failed ends when that has been sent. */
     whole.broken = !good || !take_all(&grpc);
+    /* nghttp2 counts the pieces of such a frame's header, too. */
+    whole.depends_on_pieces = strstr(hf__h2_why(grpc.h2), "CONTINUATION") != NULL;
     for (unsigned i = 0; i < 2; i++) {
         if (calls[i].channel && !whole.broken)
             count_messages(i);
