@@ -8,7 +8,7 @@ import uuid
 
 from clitest import COMMAND, contains, equal, main, test
 
-from databases import USER
+from databases import DATABASE, USER
 
 from layout_tables import BUSY, DESC, Table, for_both, foreign_rows
 
@@ -90,6 +90,17 @@ def name_whose_digest_is_stored_need_not_be_text(box, kind):
     table.use('int_lock')
     key, = table.while_held(os.fsdecode(name), 'SELECT LOCK_KEY FROM INT_LOCK')
     equal(key, str(uuid.UUID(bytes=hashlib.md5(name).digest(), version=3)))
+
+
+@test
+def server_without_md5_is_told_what_to_install(box):
+    """MySQL 9.6 and later. MariaDB has its own, so a trigger of the table asks for another."""
+    table = Table(box, 'mariadb', 'int_lock')
+    table.sql('CREATE TRIGGER digest BEFORE INSERT ON INT_LOCK FOR EACH ROW '
+              f"SET NEW.CLIENT_ID = {DATABASE}.MD5('')")
+    result = table.holdfast('try', 'job', '--', 'true')
+    contains(result.err, "INSTALL COMPONENT 'file://component_classic_hashing'")
+    equal(result.code, 69, result)
 
 
 def ask_of_odd_row(table, layout, value, code):

@@ -61,6 +61,8 @@ static const char *advice_on_setting(int native)
     case 1292:
         return "; the server's time zone skips this hour, or its TIMESTAMP ends: DATETIME columns "
                "hold every time";
+    case 1305: /* MySQL from 9.6 on */
+        return "; this layout needs MD5(): INSTALL COMPONENT 'file://component_classic_hashing'";
     case 1665:
         return "; set binlog_format to MIXED or ROW at the server";
     case 1104:

@@ -129,6 +129,8 @@ static enum sql_trouble trouble_of(unsigned code, const char *state, const char 
     switch (code) {
     case ER_TRUNCATED_WRONG_VALUE:
         return strstr(text, "datetime value") ? SQL_SETTING : SQL_WRONG;
+    case ER_SP_DOES_NOT_EXIST:
+        return strstr(text, "MD5 ") ? SQL_SETTING : SQL_WRONG;
     case ER_BINLOG_STMT_MODE_AND_ROW_ENGINE:
     case ER_UPDATE_WITHOUT_KEY_IN_SAFE_MODE:
     case ER_TOO_BIG_SELECT:
