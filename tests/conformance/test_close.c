@@ -206,6 +206,8 @@ static void run_slow_call(void *arg)
     call->code = call->run(call);
     slow_call = NULL;
     call->error_code = hf_last_error()->code;
+    if (call->code != HF_OK)
+        test_note("%s", hf_last_error()->text);
 }
 
 static int lock_at_once(const struct slow_call *call)

@@ -26,7 +26,8 @@ struct mysql_connection {
     char channel[MYSQL_NAME_SIZE];
     struct sql_request *listening; /* not answered yet */
     struct hf_timer ear_again;
-    const char *failed_here; /* why the connection is given up by us, or NULL */
+    const char *failed_here;              /* why the connection is given up by us, or NULL */
+    const struct sql_request *never_sent; /* the request that it is given up for, or NULL */
 };
 
 static struct mysql_connection *connection_of(struct sql_connection *base)
@@ -79,11 +80,12 @@ static void end(struct mysql_connection *connection, const struct sql_failure *w
     /* `begun`: the thread may be executing the first of them. */
     struct hf_link *link;
     struct sql_failure lost = *why;
-    struct sql_answer answer = { .failure = &lost };
     lost.trouble = SQL_LOST;
     while (!connection->closed && (link = hf__list_pop(&connection->asked))) {
         struct sql_request *request = HF_CONTAINER(link, struct sql_request, link);
-        request->sent = begun;
+        bool never_sent = request == connection->never_sent;
+        struct sql_answer answer = { .failure = never_sent ? why : &lost };
+        request->sent = begun && !never_sent;
         begun = false;
         request->answered(request, &answer);
     }
@@ -189,7 +191,7 @@ static void ear_changed(uv_async_t *handle)
 static void fail_here(struct hf_task *task)
 {
     struct mysql_connection *connection = HF_CONTAINER(task, struct mysql_connection, failing);
-    struct sql_failure why = { .trouble = SQL_LOST };
+    struct sql_failure why = { .trouble = SQL_NO_MEMORY };
     if (connection->closed || connection->is_broken)
         return;
     snprintf(why.text, sizeof why.text, "%s", connection->failed_here);
@@ -311,6 +313,7 @@ static void run(struct sql_connection *base, struct sql_request *request)
     hf__list_append(&connection->asked, &request->link);
     if (!job) {
         connection->failed_here = "out of memory for a request";
+        connection->never_sent = request;
         hf__loop_defer(loop_of(connection), &connection->failing);
         return;
     }
