@@ -89,19 +89,22 @@ static void stop_each_wait(hf_client *client, hf_client *other)
 {
     const hf_mode modes[] = { HF_MUTEX, HF_FAIR, HF_WRITE };
     const unsigned caps[] = { HF_CAP_MUTEX, HF_CAP_FAIR, HF_CAP_RW };
+    /* A place that a stopped wait takes late goes again, but its name is of its kind until then. */
+    const char *names[] = { name_of("a-mutex"), name_of("a-fair-one"), name_of("a-written-one") };
     for (int i = 0; i < 3; i++) {
         if (!(hf_caps(client) & caps[i]))
             continue;
-        hf_hold *hold = take(other, name_of("one"), modes[i], 0);
-        stop_a_wait(client, modes[i], name_of("one"), NULL);
+        hf_hold *hold = take(other, names[i], modes[i], 0);
+        stop_a_wait(client, modes[i], names[i], NULL);
         if (i == 0)
-            stop_a_wait(client, (hf_mode)-1, name_of("one"), NULL);
+            stop_a_wait(client, (hf_mode)-1, names[i], NULL);
         give_back(hold);
         if (hf_fd(client) < 0) /* else only closing, or dispatching, finishes what was stopped */
-            check_nothing_left(other, name_of("one"));
+            check_nothing_left(other, names[i]);
     }
     hf_close(client);
-    check_nothing_left(other, name_of("one"));
+    for (int i = 0; i < 3; i++)
+        check_nothing_left(other, names[i]);
     check_nothing_left(other, name_of("a-free-one"));
 }
 
@@ -207,11 +210,13 @@ static hf_stop signal_stop = HF_STOP_INIT;
 
 static void set_signal_stop(int number)
 {
+    int error = errno;
     (void)number;
     errno = EDOM;
     hf_stop_set(&signal_stop);
     if (errno != EDOM)
         abort();
+    errno = error;
 }
 
 /* The handler runs on the thread that waits, in whatever it is doing. */
