@@ -28,8 +28,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct heard whole = hear(bytes, size - 1, size - 1);
     struct heard pieces = hear(bytes, size - 1, 1u + data[0] % 16u);
     bool comparable = !whole.depends_on_pieces && !pieces.depends_on_pieces;
-    if (comparable && (whole.count != pieces.count || whole.sum != pieces.sum ||
-                       whole.broken != pieces.broken))
+    if (comparable &&
+        (whole.count != pieces.count || whole.sum != pieces.sum || whole.broken != pieces.broken))
         abort();
     return 0;
 }
