@@ -3,7 +3,7 @@
  * neither what is shown nor the sentence. */
 #include "base/url.h"
 #include "engines/quorum/quorum.h"
-#include "engines/redis/wire/settings.h"
+#include "engines/redis/settings.h"
 
 #include "core_side.h"
 

@@ -70,7 +70,7 @@ struct local_lock {
     _Atomic uint64_t guard; /* 0, or the session inside */
     _Atomic uint64_t hash;
     _Atomic uint64_t shape;   /* kind; high half: the node that holds UPGRADE or WRITE */
-    _Atomic uint64_t numbers; /* low: value; high: total. See compat.c */
+    _Atomic uint64_t numbers; /* low: value; high: total. See grant.c */
     _Atomic uint64_t token;
     _Atomic uint64_t holders;
     _Atomic uint64_t waiters;

@@ -257,7 +257,7 @@ void hf__wait_list_remove(struct txn *txn, _Atomic uint64_t *list, struct local_
 struct local_node *hf__wait_list_first(struct txn *txn, const _Atomic uint64_t *list);
 struct local_node *hf__wait_list_next(struct txn *txn, const struct local_node *node);
 
-/* ---- compat.c: what may be held together ---- */
+/* ---- grant.c: what may be held together ---- */
 
 hf_kind hf__mode_kind(hf_mode mode);
 hf_kind hf__txn_kind(const struct txn *txn);

@@ -4,7 +4,7 @@
  * redis+cluster://host:port,host:port. */
 #include "engines/common/endpoints.h"
 #include "engines/common/settings.h"
-#include "settings.h"
+#include "engines/redis/settings.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a URL says of a Redis: where it is, and how it is to be used (url.c). */
-#ifndef HF_ENGINES_REDIS_WIRE_SETTINGS_H
-#define HF_ENGINES_REDIS_WIRE_SETTINGS_H
+#ifndef HF_ENGINES_REDIS_SETTINGS_H
+#define HF_ENGINES_REDIS_SETTINGS_H
 
 #include "base/url.h"
 #include "core/engine.h"
