@@ -85,7 +85,8 @@ struct cli_verb {
     unsigned bit;
     bool takes_command; /* the words after NAME are a command with options of its own */
     int (*run)(struct cli_settings *settings);
-    const char *summary, *help;
+    const char *summary; /* NULL: it is for programs, and not listed */
+    const char *help;
     bool is_program; /* holdfast-NAME does it, which is installed beside the command */
 };
 
@@ -111,12 +112,13 @@ int cli_schema(struct cli_settings *settings);
 bool cli_has_own_tables(hf_client *client);
 int cli_gc(struct cli_settings *settings);
 int cli_doctor(struct cli_settings *settings);
+int cli_complete(struct cli_settings *settings);
 int cli_bench(struct cli_settings *settings);
 
 extern const char cli_help_run[], cli_help_try[], cli_help_lock[], cli_help_renew[],
     cli_help_unlock[], cli_help_show[], cli_help_held[], cli_help_break[], cli_help_sem[],
     cli_help_counter[], cli_help_latch[], cli_help_elect[], cli_help_doctor[], cli_help_bench[],
-    cli_help_torture[], cli_help_schema[], cli_help_gc[];
+    cli_help_torture[], cli_help_schema[], cli_help_gc[], cli_help_complete[], cli_help_options[];
 
 /* ---- program.c ---- */
 
@@ -130,6 +132,33 @@ int cli_program_run(const char *name, char **argv);
  * NULL if there is none. */
 int cli_options_parse(struct cli_settings *settings, int argc, char **argv,
                       const struct cli_verb **verb);
+
+/* What an unfinished call may go on with. */
+enum cli_next_kind {
+    CLI_NEXT_NOTHING,
+    CLI_NEXT_WORD, /* a verb, or what the verb's usage says */
+    CLI_NEXT_OPTION,
+    CLI_NEXT_URL,
+    CLI_NEXT_FILE,
+    CLI_NEXT_LOCK,
+    CLI_NEXT_COMMAND
+};
+
+#define CLI_OPTIONS_MAX 64
+
+struct cli_next {
+    enum cli_next_kind kind;
+    const struct cli_verb *verb; /* or NULL */
+    const char *word;            /* the unfinished one */
+    size_t kept;                 /* its bytes before the value: those of "--name=" */
+    int command;                 /* where the command begins in argv */
+    const char *options[CLI_OPTIONS_MAX];
+    size_t option_count;
+};
+
+/* The last word of argv is the unfinished one, and none is the program's name. False: the words
+ * before it are wrong, which has been said. */
+bool cli_options_next(struct cli_settings *settings, int argc, char **argv, struct cli_next *ret);
 
 /* ---- format.c ---- */
 bool cli_duration_parse(const char *text, int64_t *ret_ms);
@@ -197,6 +226,8 @@ void cli_messages_write(const char *text, size_t length);
 char *cli_url_choose(const struct cli_settings *settings);
 /* Does the text begin with the scheme of a store, as a URL does? */
 bool cli_url_has_scheme(const char *text);
+/* How URLs begin; NULL behind the last. The text is valid until the next call. */
+const char *cli_url_beginning(size_t index);
 /* Overwrites the password of a URL in argv, where ps would show it. */
 void cli_url_hide_password(char *url);
 /* How the library shows one. */

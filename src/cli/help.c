@@ -14,21 +14,23 @@ void cli_help_print(FILE *out)
           "\n"
           "Verbs (holdfast help VERB says more):\n",
           out);
-    for (const struct cli_verb *verb = cli_verbs; verb->name; verb++)
+    for (const struct cli_verb *verb = cli_verbs; verb->summary; verb++)
         fprintf(out, "  %-9s %s\n", verb->name, verb->summary);
+    fputs("\nOptions for all of them:\n", out);
+    fputs(cli_help_options, out);
     fputs("\n"
-          "Options for all of them:\n"
-          "  -e, --engine URL      the store: $HOLDFAST_URL, else local: (this machine)\n"
-          "      --url-file FILE   the same from a file, to keep a password to yourself\n"
-          "  -N, --namespace NAME  a namespace within the store (local: only)\n"
-          "  -q, --quiet           no message when busy          -v, --verbose   more messages\n"
-          "      --json            where something is shown      -V, --version\n"
-          "\n"
           "Durations: 500ms, 5s, 2m, 1h; a plain number means seconds.\n"
           "Exit: the command's own code; 75 busy, 121 lost, 124 --max-run, 69 store unreachable,\n"
           "77 denied, 64 usage, 126 and 127 cannot run the command. More in holdfast(1).\n",
           out);
 }
+
+const char cli_help_options[] =
+    "  -e, --engine URL      the store: $HOLDFAST_URL, else local: (this machine)\n"
+    "      --url-file FILE   the same from a file, to keep a password to yourself\n"
+    "  -N, --namespace NAME  a namespace within the store (local: only)\n"
+    "  -q, --quiet           no message when busy          -v, --verbose   more messages\n"
+    "      --json            where something is shown      -V, --version\n";
 
 #define HOW_TO_ACQUIRE                                                                             \
     "  -s, --shared          read-write lock, with other readers\n"                                \
@@ -252,3 +254,12 @@ const char cli_help_torture[] =
     "  -y, --yes             allow a store on another machine\n"
     "\n"
     "Exit 0: no violation so far. 1: VIOLATION. 2: INCONCLUSIVE, too little happened.\n";
+
+const char cli_help_complete[] =
+    "holdfast complete -- [WORD...]\n"
+    "\n"
+    "  holdfast complete -- run -w 5s ''    # what the shell offers after: holdfast run -w 5s\n"
+    "\n"
+    "For the completion of shells. The last word is the unfinished one. The first line says what\n"
+    "follows: words, each with a tab and its meaning, if there is one; files; or a command, which\n"
+    "begins at the word with this number.\n";

@@ -9,7 +9,10 @@
 enum option_type {
     FLAG,
     TEXT,
+    URL, /* TEXT, as are files */
+    PATH,
     NAME,            /* TEXT, several times */
+    LOCK,            /* NAME, of a lock */
     DURATION,        /* 0 is fine */
     LENGTH,          /* a duration that must not be 0 */
     OPTIONAL_LENGTH, /* only written with '=' */
@@ -35,8 +38,8 @@ struct option {
 
 /* clang-format off */
 static const struct option options[] = {
-    { 'e', "engine",      TEXT,     AT(engine),        CLI_ANY, 0 },
-    { 0,   "url-file",    TEXT,     AT(url_file),      CLI_ANY, 0 },
+    { 'e', "engine",      URL,      AT(engine),        CLI_ANY, 0 },
+    { 0,   "url-file",    PATH,     AT(url_file),      CLI_ANY, 0 },
     { 'N', "namespace",   TEXT,     AT(space),         CLI_ANY, 0 },
     { 'q', "quiet",       FLAG,     AT(quiet),         CLI_ANY, 0 },
     { 'v', "verbose",     FLAG,     AT(verbose),       CLI_ANY, 0 },
@@ -53,15 +56,15 @@ static const struct option options[] = {
     { 'j', "slots",       COUNT,    AT(slots),         ACQUIRES, UINT32_MAX },
     { 'k', "take",        COUNT,    AT(take),          ACQUIRES, UINT32_MAX },
     { 0,   "adopt",       FLAG,     AT(adopt),         ADOPTS, 0 },
-    { 'l', "lock",        NAME,     0,                 COMMANDS, 0 },
+    { 'l', "lock",        LOCK,     0,                 COMMANDS, 0 },
     { 0,   "owner",       TEXT,     AT(owner_text),    ACQUIRES | CLI_BREAK, 0 },
     { 0,   "text",        TEXT,     AT(owner_text),    CLI_ELECT, 0 },
     { 0,   "observe",     FLAG,     AT(observe),       CLI_ELECT, 0 },
     { 'c', "command",     TEXT,     AT(shell_command), COMMANDS, 0 },
     { 'E', "busy-exit",   NUMBER,   AT(busy_exit),     RUNS, 255 },
     { 0,   "skip",        FLAG,     AT(skip),          RUNS, 0 },
-    { 0,   "metrics",     TEXT,     AT(metrics),       RUNS, 0 },
-    { 0,   "report",      TEXT,     AT(report),        RUNS, 0 },
+    { 0,   "metrics",     PATH,     AT(metrics),       RUNS, 0 },
+    { 0,   "report",      PATH,     AT(report),        RUNS, 0 },
     { 0,   "on-lost",     TEXT,     AT(on_lost),       COMMANDS, 0 },
     { 0,   "grace",       DURATION, AT(grace_ms),      COMMANDS, 0 },
     { 0,   "max-run",     LENGTH,   AT(max_run_ms),    COMMANDS, 0 },
@@ -80,9 +83,9 @@ static const struct option options[] = {
     { 0,   "hook",        NAME,     0,                 CLI_TORTURE, 0 },
     { 0,   "rate",        COUNT,    AT(rate),          CLI_TORTURE, 100000 },
     { 0,   "seed",        NUMBER,   AT(seed),          CLI_TORTURE, INT64_MAX },
-    { 0,   "history",     TEXT,     AT(history),       CLI_TORTURE, 0 },
-    { 0,   "html",        TEXT,     AT(html),          CLI_TORTURE, 0 },
-    { 0,   "check",       TEXT,     AT(check),         CLI_TORTURE, 0 },
+    { 0,   "history",     PATH,     AT(history),       CLI_TORTURE, 0 },
+    { 0,   "html",        PATH,     AT(html),          CLI_TORTURE, 0 },
+    { 0,   "check",       PATH,     AT(check),         CLI_TORTURE, 0 },
     { 0,   "sandbox",     TEXT,     AT(sandbox),       CLI_TORTURE, 0 },
     { 0,   "list",        FLAG,     AT(list),          CLI_TORTURE, 0 },
 };
@@ -98,7 +101,9 @@ struct parse {
     const struct cli_verb *verb;
     char **arg, **end; /* what is still to be read */
     bool used[OPTION_COUNT];
-    bool ended; /* "--" was seen */
+    bool ended;                      /* "--" was seen */
+    const struct option *unfinished; /* the words end before its value */
+    char **command;                  /* where it begins, or NULL */
     /* What begins as a URL does: the first word after the verb, before any "--", or a name with
      * an option. */
     char *url_as_name;
@@ -158,9 +163,12 @@ static bool store(struct parse *parse, const struct option *option, char *value)
         *(bool *)(void *)field = true;
         return true;
     case TEXT:
+    case URL:
+    case PATH:
         *(char **)(void *)field = value;
         return true;
     case NAME:
+    case LOCK:
         /* No "--" can stand before it: what only begins as a URL does is taken for a name. */
         if (!parse->url_as_name && cli_url_has_scheme(value) && strstr(value, "://")) {
             parse->url_as_name = value;
@@ -197,6 +205,7 @@ static bool parse_long(struct parse *parse, char *text)
         if (!value && takes_value(option) && parse->arg < parse->end)
             value = *parse->arg++;
         if (!value && takes_value(option)) {
+            parse->unfinished = option;
             cli_complain("--%s needs a value", option->name);
             return false;
         }
@@ -231,6 +240,7 @@ static bool parse_letters(struct parse *parse, char *text)
         if (takes_value(option)) {
             value = text[1] ? text + 1 : parse->arg < parse->end ? *parse->arg++ : NULL;
             if (!value) {
+                parse->unfinished = option;
                 cli_complain("-%c needs a value", *text);
                 return false;
             }
@@ -248,6 +258,7 @@ static bool take_command(struct parse *parse, char *word)
 {
     struct cli_settings *settings = parse->settings;
 
+    parse->command = parse->arg - (strcmp(word, "--") != 0);
     if (strcmp(word, "--") != 0)
         settings->words[settings->word_count++] = word;
     while (parse->arg < parse->end)
@@ -355,4 +366,61 @@ int cli_options_parse(struct cli_settings *settings, int argc, char **argv,
     if (parse.verb && (!check_verb(&parse) || !check_contraries(&parse) || !check_name(&parse)))
         return CLI_USAGE;
     return CLI_OK;
+}
+
+static enum cli_next_kind kind_of_value(const struct option *option)
+{
+    return option->type == URL    ? CLI_NEXT_URL
+           : option->type == PATH ? CLI_NEXT_FILE
+           : option->type == LOCK ? CLI_NEXT_LOCK
+                                  : CLI_NEXT_NOTHING;
+}
+
+/* "--name=" and the beginning of a value, or an option of which not all is there. */
+static void look_into_option(const struct parse *parse, struct cli_next *next)
+{
+    unsigned verbs = parse->verb ? parse->verb->bit : CLI_ANY;
+
+    next->kept = strcspn(next->word, "=");
+    for (size_t i = 0; i < OPTION_COUNT; i++) {
+        const struct option *option = &options[i];
+        bool once = option->type != NAME && option->type != LOCK;
+        if (next->word[next->kept] && strlen(option->name) + 2 == next->kept &&
+            strncmp(option->name, next->word + 2, next->kept - 2) == 0)
+            next->kind = kind_of_value(option);
+        if ((option->verbs & verbs) == verbs && !(once && parse->used[i]))
+            next->options[next->option_count++] = option->name;
+    }
+    if (!next->word[next->kept]) {
+        next->kept = 0;
+        next->kind = CLI_NEXT_OPTION;
+    } else {
+        next->kept++;
+    }
+}
+
+bool cli_options_next(struct cli_settings *settings, int argc, char **argv, struct cli_next *ret)
+{
+    _Static_assert(OPTION_COUNT <= CLI_OPTIONS_MAX, "options fit into struct cli_next");
+    struct parse parse = { .settings = settings, .arg = argv, .end = argv + argc - 1 };
+
+    *ret = (struct cli_next){ .word = argv[argc - 1] };
+    while (parse.arg < parse.end)
+        if (!parse_next(&parse) && !parse.unfinished)
+            return false;
+    ret->verb = parse.verb;
+    if (!parse.command && parse.verb && parse.verb->takes_command && settings->name_count > 0)
+        parse.command = parse.end;
+    if (parse.unfinished) {
+        ret->kind = kind_of_value(parse.unfinished);
+    } else if (!parse.ended && ret->word[0] == '-' &&
+               (!parse.command || parse.command == parse.end)) {
+        look_into_option(&parse, ret);
+    } else if (parse.command) {
+        ret->kind = CLI_NEXT_COMMAND;
+        ret->command = (int)(parse.command - argv);
+    } else {
+        ret->kind = parse.verb && parse.verb->takes_command ? CLI_NEXT_LOCK : CLI_NEXT_WORD;
+    }
+    return true;
 }

@@ -45,6 +45,22 @@ bool cli_url_has_scheme(const char *text)
     return false;
 }
 
+const char *cli_url_beginning(size_t index)
+{
+    static char text[32];
+    const char *scheme = index < sizeof(schemes) / sizeof(schemes[0]) ? schemes[index] : NULL;
+    bool bare = scheme && (strcmp(scheme, "local") == 0 || strcmp(scheme, "quorum") == 0 ||
+                           strcmp(scheme, "trace") == 0);
+
+    if (!scheme)
+        return NULL;
+    snprintf(text, sizeof(text), "%s:%s", scheme,
+             bare                      ? ""
+             : strstr(scheme, "+unix") ? "///"
+                                       : "//");
+    return text;
+}
+
 /* Where user:password@host begins in `url`, and its length. Without a "//" it may be anywhere but
  * in a path. */
 static char *find_authority(char *url, size_t *length)

@@ -100,8 +100,7 @@ static bool is_pattern(const char *name)
     return strpbrk(name, "*?[") != NULL;
 }
 
-/* What is neither held nor waited for nor has a value of its own is a memory of the store's. */
-static bool is_idle(const struct cli_picture *picture, size_t i)
+bool cli_picture_is_idle(const struct cli_picture *picture, size_t i)
 {
     const hf_entry *entry = &picture->entries[i].entry;
     bool followed = i + 1 < picture->count && picture->entries[i + 1].entry.role != HF_ROLE_OBJECT;
@@ -120,7 +119,7 @@ static bool choose(const struct cli_settings *settings, const struct cli_picture
         bool matches = !pattern || strcmp(pattern, picture->entries[i].name) == 0 ||
                        fnmatch(pattern, picture->entries[i].name, 0) == 0;
         bool asked_for = pattern && !is_pattern(pattern);
-        wanted[i] = matches && (asked_for || !is_idle(picture, i));
+        wanted[i] = matches && (asked_for || !cli_picture_is_idle(picture, i));
         any = any || wanted[i];
     }
     return any;

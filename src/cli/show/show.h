@@ -20,6 +20,8 @@ struct cli_picture {
 
 /* `name` NULL: everything, by name. `client` NULL: there is nothing. An hf_code. */
 int cli_picture_take(struct cli_picture *picture, hf_client *client, const char *name);
+/* What is neither held nor waited for nor has a value of its own is a memory of the store's. */
+bool cli_picture_is_idle(const struct cli_picture *picture, size_t i);
 void cli_picture_release(struct cli_picture *picture);
 
 const char *cli_kind_name(hf_kind kind);

@@ -21,5 +21,6 @@ const struct cli_verb cli_verbs[] = {
     { "bench", CLI_BENCH, false, cli_bench, "measure speed, and compare", cli_help_bench },
     { "torture", CLI_TORTURE, false, NULL, "test the locks of a store under faults",
       cli_help_torture, true },
+    { "complete", 0, false, cli_complete, NULL, cli_help_complete },
     { 0 },
 };
