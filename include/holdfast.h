@@ -653,6 +653,17 @@ HF_API HF_LOOK int hf_lock_async(hf_client *client, const char *name, int64_t wa
                                  const hf_lock_options *options, hf_done_cb *done, void *arg,
                                  hf_request *ret);
 
+/* Begins what hf_unlock does, and does not block. With HF_OK the hold is not yours any more, and
+ * `done` runs exactly once, with hf_unlock's code and without a hold. hf_close waits for that. It
+ * cannot be cancelled: the library repeats a release that meets silence. For callbacks, too.
+ *
+ * Returns:
+ *   HF_OK       begun, also if the lock has been lost
+ *   HF_EINVAL   `hold` or `done` is NULL
+ *   HF_ECLOSED, common errors that need no store
+ * With any code but HF_OK, `done` does not run, and the hold is still yours. */
+HF_API HF_LOOK int hf_unlock_async(hf_hold *hold, hf_done_cb *done, void *arg);
+
 /* Asks a request to end with HF_CANCELED. It may end with another code if its reply was on the way.
  * Does not block, and does nothing for a request that has ended. hf_lock says what it leaves. */
 HF_API void hf_cancel(hf_client *client, hf_request request);

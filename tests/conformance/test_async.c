@@ -2,6 +2,8 @@
 /* Requests without blocking: answered exactly once, on the loop, never inside the call. */
 #include "conformance.h"
 
+#include <unistd.h>
+
 static const hf_lock_options *mutex_of(uint64_t owner)
 {
     static _Thread_local hf_lock_options options;
@@ -260,4 +262,206 @@ TEST(fair_requests_are_granted_in_order)
         give_back(outcomes[i].hold);
     }
     hf_close(client);
+}
+
+/* ---- Releasing without blocking ---- */
+
+TEST(unlock_async_tells_once_when_the_name_is_free)
+{
+    hf_client *client = open_client(), *other = open_client();
+
+    for (int i = 0; i < 20; i++) {
+        struct outcome outcome = { 0 };
+        hf_hold *hold = take(client, name_of("one"), HF_MUTEX, 0);
+        CHECK_CODE(hf_unlock_async(hold, record_outcome, &outcome), HF_OK);
+        WAIT_OUTCOME(&outcome);
+        CHECK_CODE(outcome.code, HF_OK);
+        CHECK(outcome.hold == NULL);
+        CHECK(!pthread_equal(outcome.thread, pthread_self()));
+        give_back(take(other, name_of("one"), HF_MUTEX, 0));
+        CHECK_INT(outcome.calls, 1);
+    }
+    hf_close(client);
+    hf_close(other);
+}
+
+TEST(unlock_async_without_a_hold_or_a_callback_is_refused)
+{
+    hf_client *client = open_client();
+    struct outcome outcome = { 0 };
+    hf_hold *hold = take(client, name_of("one"), HF_MUTEX, 0);
+
+    CHECK_ERROR(hf_unlock_async(NULL, record_outcome, &outcome), HF_EINVAL);
+    CHECK_ERROR(hf_unlock_async(hold, NULL, &outcome), HF_EINVAL);
+    CHECK(hf_held(hold));
+    give_back(hold);
+    hf_close(client);
+    CHECK_INT(outcome.calls, 0);
+}
+
+TEST(unlock_async_of_a_nested_hold_keeps_the_lock)
+{
+    hf_client *client = open_client(), *other = open_client();
+    struct outcome outcome = { 0 };
+    hf_hold *outer = take(client, name_of("one"), HF_MUTEX, 7);
+    hf_hold *inner = take(client, name_of("one"), HF_MUTEX, 7);
+
+    CHECK_CODE(hf_unlock_async(inner, record_outcome, &outcome), HF_OK);
+    WAIT_OUTCOME(&outcome);
+    CHECK_CODE(outcome.code, HF_OK);
+    CHECK_IN_VAIN(probe(other, name_of("one"), HF_MUTEX, 0));
+    give_back(outer);
+    hf_close(client);
+    hf_close(other);
+}
+
+TEST(unlock_async_of_a_lost_hold_tells_the_loss)
+{
+    hf_client *client = open_client(), *other = open_client();
+    struct outcome outcome = { 0 };
+
+    need(client, HF_CAP_BREAK);
+    hf_hold *hold = take(client, name_of("one"), HF_MUTEX, 0);
+    CHECK_CODE(hf_break(other, name_of("one"), NULL, NULL), HF_OK);
+    CHECK_CODE(hf_unlock_async(hold, record_outcome, &outcome), HF_OK);
+    WAIT_OUTCOME(&outcome);
+    CHECK_CODE(outcome.code, HF_LOST);
+    CHECK(strstr(outcome.text, name_of("one")) != NULL);
+    hf_close(client);
+    hf_close(other);
+    CHECK_INT(outcome.calls, 1);
+}
+
+TEST(unlock_async_is_told_before_close_returns)
+{
+    for (int i = 0; i < 10; i++) {
+        hf_client *client = open_client();
+        struct outcome outcome = { 0 };
+        hf_hold *hold = take(client, name_of("one"), HF_MUTEX, 0);
+        CHECK_CODE(hf_unlock_async(hold, record_outcome, &outcome), HF_OK);
+        hf_close(client);
+        CHECK_INT(outcome.calls, 1);
+        CHECK_CODE(outcome.code, HF_OK);
+    }
+}
+
+TEST(unlock_async_without_a_thread_is_told_by_dispatch)
+{
+    hf_client *client = open_client_with((hf_client_options){ .driver = HF_DRIVE_CALLER });
+    struct outcome outcome = { 0 };
+    hf_hold *hold = take(client, name_of("one"), HF_MUTEX, 0);
+
+    CHECK_CODE(hf_unlock_async(hold, record_outcome, &outcome), HF_OK);
+    CHECK_INT(outcome.calls, 0);
+    EVENTUALLY(hf_dispatch(client) == HF_OK && outcome.calls > 0, SOON_MS);
+    CHECK_CODE(outcome.code, HF_OK);
+    hf_close(client);
+    CHECK_INT(outcome.calls, 1);
+}
+
+static void release_in_the_child(void *arg)
+{
+    CHECK_ERROR(hf_unlock_async(arg, record_outcome, NULL), HF_EFORKED);
+    _exit(0); /* what the parent has under way is of no use in the child */
+}
+
+TEST(unlock_async_is_told_once_over_a_fork)
+{
+    need_forks_at_any_time();
+    hf_client *client = open_client();
+    struct outcome outcome = { 0 };
+    struct child child;
+    hf_hold *one = take(client, name_of("one"), HF_MUTEX, 0);
+    hf_hold *two = take(client, name_of("two"), HF_MUTEX, 0);
+
+    CHECK_CODE(hf_unlock_async(one, record_outcome, &outcome), HF_OK);
+    child_start(&child, release_in_the_child, two);
+    child_join(&child);
+    WAIT_OUTCOME(&outcome);
+    CHECK_CODE(outcome.code, HF_OK);
+    CHECK(hf_held(two));
+    give_back(two);
+    hf_close(client);
+    CHECK_INT(outcome.calls, 1);
+}
+
+static void release_again(void *arg, int code, hf_hold *hold, const hf_error *error);
+
+static void released(void *arg, int code, hf_hold *hold, const hf_error *error)
+{
+    struct chain *chain = arg;
+
+    CHECK_CODE(code, HF_OK);
+    CHECK(hold == NULL && error == NULL);
+    if (--chain->left == 0)
+        chain->done = 1;
+    else
+        CHECK_CODE(hf_lock_async(chain->client, name_of("one"), HF_FOREVER, NULL, release_again,
+                                 chain, NULL),
+                   HF_OK);
+}
+
+static void release_again(void *arg, int code, hf_hold *hold, const hf_error *error)
+{
+    (void)error;
+    CHECK_CODE(code, HF_OK);
+    CHECK_CODE(hf_unlock_async(hold, released, arg), HF_OK);
+}
+
+TEST(unlock_async_and_its_callback_may_ask_again)
+{
+    struct chain chain = { .client = open_client(), .left = 200 };
+
+    CHECK_CODE(
+        hf_lock_async(chain.client, name_of("one"), HF_FOREVER, NULL, release_again, &chain, NULL),
+        HF_OK);
+    EVENTUALLY(chain.done, SOON_MS);
+    check_nothing_left(chain.client, name_of("one"));
+    hf_close(chain.client);
+}
+
+struct releases {
+    hf_client *client;
+    _Atomic int begun, told, inside;
+};
+
+static void count_release(void *arg, int code, hf_hold *hold, const hf_error *error)
+{
+    struct releases *releases = arg;
+
+    (void)error;
+    CHECK_CODE(code, HF_OK);
+    CHECK(hold == NULL);
+    releases->told++;
+}
+
+static void take_turns(void *arg)
+{
+    struct releases *releases = arg;
+
+    for (int i = 0; i < 50; i++) {
+        hf_hold *hold = NULL;
+        CHECK_CODE(hf_lock(releases->client, name_of("one"), SOON_MS,
+                           LOCK_OPTIONS(.owner = HF_OWNER_NEW), &hold),
+                   HF_OK);
+        CHECK_INT(releases->inside++, 0);
+        releases->inside--;
+        CHECK_CODE(hf_unlock_async(hold, count_release, releases), HF_OK);
+        releases->begun++;
+    }
+}
+
+TEST(unlock_async_of_many_threads_tells_each)
+{
+    struct releases releases = { .client = open_client() };
+    struct thread threads[4];
+
+    for (int i = 0; i < 4; i++)
+        thread_start(&threads[i], take_turns, &releases);
+    for (int i = 0; i < 4; i++)
+        thread_join(&threads[i]);
+    CHECK_INT(releases.begun, 200);
+    check_nothing_left(releases.client, name_of("one"));
+    hf_close(releases.client);
+    CHECK_INT(releases.told, 200);
 }

@@ -7,6 +7,7 @@
 #include "core/api/args.h"
 #include "core/api/explain.h"
 #include "core/api/owner.h"
+#include "core/api/reply.h"
 #include "core/api/stop.h"
 #include "core/claim/claim_change.h"
 #include "core/claim/claim_fsm.h"
@@ -124,44 +125,19 @@ int hf_lock(hf_client *client, const char *name, int64_t wait_ms, const hf_lock_
 
 /* ---- asynchronous ---- */
 
-/* An answer that needed no question still comes from the loop. */
-struct messenger {
-    struct hf_task task;
-    hf_done_cb *done;
-    void *arg;
-    hf_hold *hold;
-    struct hf_client *client;
-    uint64_t name_hash;
-};
-
-static void deliver(struct hf_task *task)
-{
-    struct messenger *messenger = HF_CONTAINER(task, struct messenger, task);
-    if (hf__uv_loop_defer_to_thread(messenger->client, task))
-        return;
-    hf__uv_loop_before_callback(messenger->client);
-    messenger->done(messenger->arg, HF_OK, messenger->hold, NULL);
-    hf__lock_entry_call_ended(messenger->client, messenger->name_hash);
-    free(messenger);
-}
-
-/* A call until it is delivered, so that hf_close does not take the hold away before. */
-static int answer_nested(struct hf_client *client, uint64_t name_hash, hf_hold *hold,
+/* An answer that needed no question still comes from the loop. A call until it is delivered, so
+ * that hf_close does not take the hold away before. */
+static int answer_nested(struct hf_client *client, const struct hf_lock_args *ask, hf_hold *hold,
                          hf_done_cb *done, void *arg)
 {
-    if (!hf__lock_entry_call_begin(client, name_hash))
-        return hf__answer_fail(HF_ECLOSED, "the client is being closed");
-    struct messenger *messenger = hf__calloc(1, sizeof *messenger);
-    if (!messenger) {
+    struct hf_reply *reply;
+    int code = hf__reply_new(&reply, client, ask->name, ask->name_hash, done, arg);
+    if (code == HF_ENOMEM)
         hf_unlock_nowait(hold);
-        hf__lock_entry_call_ended(client, name_hash);
-        return hf__answer_fail(HF_ENOMEM, "out of memory for the answer");
-    }
-    *messenger = (struct messenger){
-        .done = done, .arg = arg, .hold = hold, .client = client, .name_hash = name_hash
-    };
-    hf__task_init(&messenger->task, deliver);
-    hf__loop_post(&client->loop, &messenger->task);
+    if (code != HF_OK)
+        return code;
+    reply->hold = hold;
+    hf__reply_send(reply, HF_OK);
     return HF_OK;
 }
 
@@ -218,7 +194,7 @@ static int lock_async(struct hf_client *client, struct hf_lock_args *ask, hf_don
     if (!starts)
         free(stoppable);
     if (entrance.how == HF_ADMIT_NESTED)
-        return answer_nested(client, ask->name_hash, entrance.answer.hold, done, arg);
+        return answer_nested(client, ask, entrance.answer.hold, done, arg);
     if (starts) {
         if (ret)
             *ret = hf__claim_id(entrance.claim);

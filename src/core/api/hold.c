@@ -5,6 +5,7 @@
 #include "core/api/args.h"
 #include "core/api/explain.h"
 #include "core/api/owner.h"
+#include "core/api/reply.h"
 #include "core/claim/claim_change.h"
 #include "core/claim/claim_compact.h"
 #include "core/claim/claim_fsm.h"
@@ -74,9 +75,13 @@ hf_mode hf_hold_mode(const hf_hold *hold)
 
 /* ---- giving back ---- */
 
+/* Not a code: the reply will tell. It may be gone already. */
+#define REPLY_FOLLOWS (-1)
+
 /* Lowers a claim whose holds have changed. With the shard locked; returns with it unlocked, and the
- * claim possibly gone. A hold that was lost stays so, whatever the store has to say, or has not. */
-static struct hf_answer lower(struct hf_claim *claim, bool wait)
+ * claim possibly gone. A hold that was lost stays so, whatever the store has to say, or has not.
+ * `reply`: NULL, or it waits in the caller's place. */
+static struct hf_answer lower(struct hf_claim *claim, bool wait, struct hf_reply *reply)
 {
     struct hf_client *client = claim->client;
     struct hf_shard *shard = shard_of(claim);
@@ -95,8 +100,11 @@ static struct hf_answer lower(struct hf_claim *claim, bool wait)
         return hf__claim_settle_here(claim);
     struct hf_waiter waiter = { .lost = lost };
     bool waits = wait && !claim->upgrading && !hf__uv_loop_inside(client);
+    bool replies = reply && !claim->upgrading;
+    if (replies)
+        reply->waiter.lost = lost;
     bool turns = waits ? hf__uv_loop_begin_wait(client) : hf__uv_loop_begin_push(client);
-    hf__claim_waiters_line_up(claim, waits ? &waiter : NULL);
+    hf__claim_waiters_line_up(claim, waits ? &waiter : replies ? &reply->waiter : NULL);
     hf__shard_unlock(shard);
     if (waits) {
         hf__uv_loop_wait(client, &waiter.answered, turns, NULL);
@@ -105,6 +113,7 @@ static struct hf_answer lower(struct hf_claim *claim, bool wait)
             answer.code = HF_LOST;
     } else {
         hf__uv_loop_push(client, turns);
+        answer.code = replies ? REPLY_FOLLOWS : answer.code;
     }
     return answer;
 }
@@ -116,7 +125,7 @@ struct parting {
     char name[HF_NAME_MAX + 1];
 };
 
-static int unlock(struct hf_hold *hold, bool wait)
+static int unlock(struct hf_hold *hold, bool wait, struct hf_reply *reply)
 {
     struct hf_shard *shard = hold->grant->shard;
     struct hf_client *client = shard->client;
@@ -151,10 +160,15 @@ static int unlock(struct hf_hold *hold, bool wait)
         counted = true;
         hf__lock_entry_count_in(shard);
     }
-    struct hf_answer answer = lower(claim, wait);
+    if (reply) {
+        reply->says_released = last && parting.events;
+        reply->token = parting.token;
+    }
+    struct hf_answer answer = lower(claim, wait, reply);
     if (last && parting.events && answer.code == HF_OK)
         hf__host_event(&client->host, HF_EVENT_RELEASED, parting.name, parting.token, "released");
-    int code = hf__answer_return(client, parting.name, &answer);
+    int code = answer.code == REPLY_FOLLOWS ? REPLY_FOLLOWS
+                                            : hf__answer_return(client, parting.name, &answer);
     if (counted)
         hf__lock_entry_call_ended(client, name_hash);
     return code;
@@ -165,13 +179,36 @@ int hf_unlock(hf_hold *hold)
     if (!hold)
         return HF_OK;
     int code = hf__args_client(client_of(hold), false);
-    return code == HF_OK ? unlock(hold, true) : code;
+    return code == HF_OK ? unlock(hold, true, NULL) : code;
 }
 
 void hf_unlock_nowait(hf_hold *hold)
 {
     if (hold && hf__args_client(client_of(hold), false) == HF_OK)
-        unlock(hold, false);
+        unlock(hold, false, NULL);
+}
+
+/* Counted in until `done` has run, so that hf_close waits for it. */
+int hf_unlock_async(hf_hold *hold, hf_done_cb *done, void *arg)
+{
+    HF_NO_CANCELLATION;
+    if (!hold || !done)
+        return hf__answer_fail(HF_EINVAL, "%s is NULL", hold ? "done" : "the hold");
+    struct hf_client *client = client_of(hold);
+    int code = hf__args_client(client, false);
+    if (code != HF_OK)
+        return code;
+    const struct hf_lock_entry *entry = hold->grant->entry;
+    struct hf_reply *reply;
+    code = hf__reply_new(&reply, client, entry->name, entry->hash, done, arg);
+    if (code != HF_OK)
+        return code;
+    code = unlock(hold, false, reply);
+    if (code == REPLY_FOLLOWS)
+        return HF_OK;
+    reply->says_released = false; /* it has been said */
+    hf__reply_send(reply, code);
+    return HF_OK;
 }
 
 /* ---- changing ---- */
@@ -215,7 +252,7 @@ int hf_downgrade(hf_hold *hold, hf_mode mode)
     hf__shard_lock(shard);
     hf__lock_entry_count_in(shard);
     hold->mode = mode;
-    struct hf_answer answer = lower(claim, true);
+    struct hf_answer answer = lower(claim, true, NULL);
     hf__shard_lock(shard);
     if (answer.code != HF_OK && claim->refused_keep)
         hold->mode = before;

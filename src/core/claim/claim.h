@@ -39,10 +39,12 @@ struct hf_answer {
     hf_error *error; /* the engine's words, or NULL; the receiver frees them */
 };
 
-/* A thread that blocks in a call. Lives on its stack; the claim forgets it when it has told it. */
+/* A thread that blocks in a call, on its stack, or a reply (core/api/reply.h). The claim forgets it
+ * when it has told it. */
 struct hf_waiter {
     _Atomic uint32_t answered;
     struct hf_answer answer;
+    void (*tell)(struct hf_waiter *waiter); /* NULL: a thread waits for `answered` */
     /* Of the threads that wait for a claim to be lowered, or to come to rest: */
     struct hf_waiter *next;
     struct hf_claim *claim;

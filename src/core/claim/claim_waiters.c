@@ -77,7 +77,7 @@ static void patience_over(struct hf_timer *timer)
         else if (ops->why_silent)
             ops->why_silent(claim->client->engine, &claim->op, &waiter->answer.error);
     }
-    hf__uv_loop_notify(claim->client, &waiter->answered);
+    hf__waiter_tell(claim->client, waiter);
 }
 
 void hf__claim_waiters_begin_waits(struct hf_claim *claim)
@@ -119,7 +119,7 @@ void hf__waiters_complete(struct hf_client *client, struct hf_waiter *first,
         hf__timer_stop(&client->loop, &waiter->patience);
         waiter->answer = answer;
         answer.error = NULL;
-        hf__uv_loop_notify(client, &waiter->answered);
+        hf__waiter_tell(client, waiter);
     }
 }
 

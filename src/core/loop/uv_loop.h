@@ -41,6 +41,14 @@ void hf__uv_loop_refused(struct hf_client *client);
 void hf__uv_loop_yield_processor(struct hf_client *client);
 /* Sets *flag and wakes the thread that waits for it. */
 void hf__uv_loop_notify(struct hf_client *client, _Atomic uint32_t *flag);
+/* The waiter's answer is there. It may be gone when this returns. */
+static inline void hf__waiter_tell(struct hf_client *client, struct hf_waiter *waiter)
+{
+    if (waiter->tell)
+        waiter->tell(waiter);
+    else
+        hf__uv_loop_notify(client, &waiter->answered);
+}
 
 /* A request with a callback is about to be posted; it is answered. The client's thread stays at the
  * loop in between. */
