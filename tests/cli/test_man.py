@@ -1,12 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The examples in the manual and in --help are run, and the pages are formatted."""
+"""The examples in the manual, in --help and in docs/howto are run, the files of packaging are
+checked, and the pages are formatted."""
+import contextlib
+import http.server
 import os
+import pathlib
 import re
+import shutil
 import subprocess
+import sys
+import threading
 
 from clitest import COMMAND, PATIENCE, Skip, contains, equal, main, test
+from servers import start_redis
 
 MAN = os.environ['HOLDFAST_MAN']
+ROOT = pathlib.Path(MAN).parent.parent
+sys.path.insert(0, str(ROOT / 'tests/examples'))
+import test_fencing  # noqa: E402
 PAGES = ['holdfast.1.scd', 'libholdfast.3.scd', 'holdfast-url.7.scd']
 
 
@@ -48,7 +59,7 @@ def furnish(box):
 
 def shell(box, text):
     done = subprocess.run(['sh', '-e', '-c', text], cwd=box.path, env=box.environment,
-                          timeout=PATIENCE, stdin=subprocess.DEVNULL, capture_output=True,
+                          timeout=2 * PATIENCE, stdin=subprocess.DEVNULL, capture_output=True,
                           text=True, check=False)
     assert done.returncode == 0, f'{text}\nexit {done.returncode}\n{done.stdout}{done.stderr}'
     return done
@@ -64,6 +75,109 @@ def shell_examples_work(box):
             count += 1
     assert count >= 10, f'only {count} examples were found'
     equal(box.expect(0, 'show').out, '', 'what the examples left behind')
+
+
+@test
+def pages_of_howto_do_what_they_say(box):
+    """Blocks of sh are run; one with a file's name is that file."""
+    server = start_redis(box)
+    furnish(box)
+    box.script('consume', 'echo "$1" >> consumed.log\n')
+    box.script('bin/make', 'exit 0\n')
+    pages = sorted((ROOT / 'docs/howto').glob('*.md'))
+    assert len(pages) >= 7, pages
+    for page in pages:
+        text = page.read_text(encoding='utf-8').replace('redis://locks.example', server.url)
+        found = re.findall(r'^```(\w+)(?: (\S+))?\n(.*?)^```$', text, re.DOTALL | re.MULTILINE)
+        for language, name, body in found:
+            if name:
+                box.script(name, '# of the page\n' + 'set -e\n' * (language == 'sh') + body)
+        lines = ''.join(body for language, name, body in found if language == 'sh' and not name)
+        assert lines and 25 <= text.count('\n') <= 60, f'{page}: {text.count(chr(10))} lines'
+        if page.name == 'fence-a-bucket.md':
+            with bucket(box):
+                shell(box, lines)
+        else:
+            shell(box, lines)
+    equal(box.expect(0, '-e', server.url, 'show').out.count('\n'), 2, 'the semaphore alone is left')
+
+
+@contextlib.contextmanager
+def bucket(box):
+    """An object in a store that knows If-Match, and the code of docs/fencing.md for it."""
+    box.script('fenced.py', '\n' + test_fencing.snippet('python', 'http'))
+    server = http.server.HTTPServer(('127.0.0.1', 0), test_fencing.ObjectHandler)
+    server.body = b'{"fence": "0", "items": 0}'
+    box.environment['STOCK_URL'] = f'http://127.0.0.1:{server.server_port}/stock'
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield
+    contains(server.body.decode(), '"items": 20')
+    server.shutdown()
+    server.server_close()
+
+
+@test
+def units_of_systemd_are_verified(box):
+    if not shutil.which('systemd-analyze'):
+        raise Skip('there is no systemd-analyze')
+    box.script('nightly', 'exit 0\n')
+    units = sorted((ROOT / 'packaging/systemd').iterdir())
+    equal(len(units), 3)
+    for unit in units:
+        text = unit.read_text(encoding='utf-8').replace('/usr/bin/holdfast', COMMAND)
+        name = box.file(unit.name.replace('@', '@nightly'))
+        for text in (text + '[Nonsense]\n', text):
+            with open(name, 'w', encoding='utf-8') as file:
+                file.write(text.replace('/usr/local/bin/', box.path + '/'))
+            done = subprocess.run(['systemd-analyze', 'verify', '--man=no', name], timeout=PATIENCE,
+                                  capture_output=True, text=True, check=False)
+            complaints = [line for line in done.stderr.splitlines() if box.path in line]
+            if '[Nonsense]' in text and not complaints:
+                raise Skip(f'systemd-analyze does not work here: {done.stderr}')
+        equal(complaints, [])
+
+
+@test
+def line_of_cron_runs_the_job(box):
+    furnish(box)
+    lines = (ROOT / 'packaging/cron.d/nightly').read_text(encoding='utf-8').splitlines()
+    line, = [line for line in lines if re.match(r'[0-9*]', line)]
+    fields = line.split(None, 7)
+    assert all(re.fullmatch(r'\*|[0-9]+', field) for field in fields[:5]), fields
+    equal(fields[5:7], ['root', '/usr/bin/holdfast'])
+    box.script('nightly', 'echo backed up\n')
+    with open(box.file('url'), 'w', encoding='utf-8') as file:
+        file.write('local:\n')
+    words = fields[7].replace('/usr/local/bin/', './').replace('/etc/holdfast/', './')
+    equal(shell(box, f'holdfast {words.replace("5m", "1ms")}').stdout, 'backed up\n')
+
+
+@test
+def files_for_containers_and_ansible_name_options_that_exist(box):
+    try:
+        import yaml  # pylint: disable=import-outside-toplevel
+    except ImportError:
+        raise Skip('there is no PyYAML') from None
+
+    def calls(thing):
+        """Lists of words that begin with holdfast."""
+        if isinstance(thing, list) and 'holdfast' in thing[:1]:
+            yield thing[1:]
+        for part in thing.values() if isinstance(thing, dict) else thing \
+                if isinstance(thing, list) else ():
+            yield from calls(part)
+
+    count = 0
+    for name in ('compose.yaml', 'kubernetes.yaml', 'ansible.yml'):
+        text = (ROOT / 'packaging' / name).read_text(encoding='utf-8')
+        found = [call for document in yaml.safe_load_all(text) for call in calls(document)]
+        found += [line.split() for line in re.findall(r'holdfast (--url-file .* -- sh)', text)]
+        found += [line.split() for line in re.findall(r'command: (-v .* -- sh) -c', text)]
+        for words in found:
+            if 'holdfast-engine-redis' not in words:
+                box.expect(0, *words[:words.index('--')], '--help')
+                count += 1
+    equal(count, 5)
 
 
 @test

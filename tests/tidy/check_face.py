@@ -98,7 +98,8 @@ def problems_of(path):
 
 
 def files():
-    pages = [path for path in sources.files(ROOT, (".scd",)) if path.startswith("docs/man/")]
+    pages = [path for path in sources.files(ROOT, (".scd", ".md"))
+             if path.startswith(("docs/man/", "docs/howto/"))]
     code = [path for path in sources.files(ROOT, (".c", ".h"))
             if path.startswith(("src/", "torture/"))]
     return PAGES + pages + code
