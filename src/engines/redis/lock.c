@@ -419,27 +419,26 @@ static void attach_answered(struct connection *connection, struct redis_request 
 }
 
 /* A grant that was heard of is taken without asking, if there is time enough to renew its lease.
- * With a lease that is not renewed, or a loop that may stand still, or with replicas to be heard,
- * it is asked for as always; in a cluster, too, where word of a grant may come by another node than
- * the one that the pulse is taken of. After a failover the pub/sub connection may still lead to the
- * old master, whose grants count no more. */
+ * With a lease that is not renewed or is shorter than the granted one, or a loop that may stand
+ * still, or with replicas to be heard, it is asked for as always; in a cluster, too, where word of
+ * a grant may come by another node than the one that the pulse is taken of. After a failover the
+ * pub/sub connection may still lead to the old master, whose grants count no more. */
 static bool take_what_was_granted(struct redis *redis, struct hf_op *op)
 {
     const struct hf_host *host = redis->base.host;
     const struct waiter *waiter = op->engine.pointer;
     /* mutant: lock-that-is-handed-over */
     if (op->in.lease_ms || host->turns_rarely || redis->settings.replicas || redis->cluster ||
-        !waiter || !waiter->granted_token ||
+        !waiter || !waiter->granted_token || host->lease_ms < waiter->granted_ms ||
         hf__token_floor_refuses(redis, op, waiter->granted_token) ||
         !hf__connections_surely_match(&redis->cmd, &redis->pubsub))
         return false;
-    int64_t lease_ms = waiter->granted_ms < host->lease_ms ? waiter->granted_ms : host->lease_ms;
-    if (hf__loop_now(host->loop) - waiter->not_before_ms > lease_ms / 2)
+    if (hf__loop_now(host->loop) - waiter->not_before_ms > waiter->granted_ms / 2)
         return false;
     op->out.token = waiter->granted_token;
     op->engine.word[1] = REDIS_CONTENDED;
     note_when_granted(redis, op);
-    set_lease(redis, op, waiter->not_before_ms, lease_ms);
+    set_lease(redis, op, waiter->not_before_ms, waiter->granted_ms);
     hf__waiter_leave(op);
     hf__op_set_verdict(op, hf__known_found(&op->engine.known, HF_ASKED_ATTEMPT, HF_WORD_GRANTED));
     redis->sink->op_done(&redis->base, op);

@@ -5,11 +5,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static void lock(struct contender *contender, hf_client *client, hf_hold **hold)
+static void lock(struct contender *contender, hf_client *client, int64_t lease_ms, hf_hold **hold)
 {
     CHECK_CODE(hf_lock(client, "one", HF_FOREVER,
-                       LOCK_OPTIONS(.mode = contender->mode, .lease_ms = contender->lease_ms),
-                       hold),
+                       LOCK_OPTIONS(.mode = contender->mode, .lease_ms = lease_ms), hold),
                HF_OK);
     contender->state->token = hf_token(*hold);
     contender->state->holds = hf_held(*hold);
@@ -34,7 +33,15 @@ static void contend(void *arg)
     CHECK_CODE(hf_open(&client, server_url(contender->server, 3000), NULL), HF_OK);
     while (parent_hear(line, sizeof(line)) && strcmp(line, "end") != 0) {
         if (strcmp(line, "lock") == 0) {
-            lock(contender, client, &hold);
+            lock(contender, client, contender->lease_ms, &hold);
+        } else if (strcmp(line, "fixed") == 0) {
+            lock(contender, client, SHORT_LEASE_MS, &hold);
+        } else if (strcmp(line, "renewed") == 0) {
+            hf_close(client);
+            CHECK_CODE(hf_open(&client, server_url(contender->server, 3000),
+                               &HF_CLIENT_OPTIONS(.lease_ms = SHORT_LEASE_MS)),
+                       HF_OK);
+            lock(contender, client, 0, &hold);
         } else if (strcmp(line, "look") == 0) {
             parent_say(hf_lock(client, "one", 0, LOCK_OPTIONS(.mode = contender->mode), &hold) ==
                                HF_OK
@@ -108,10 +115,25 @@ void take_it(struct contender *contender)
     EVENTUALLY(contender->state->holds, SOON_MS);
 }
 
+static void wait_as(struct scene *scene, int place, struct contender *contender, const char *word)
+{
+    child_say(&contender->child, "%s", word);
+    EVENTUALLY(waiting(scene) == place, SOON_MS);
+}
+
 void wait_for_it(struct scene *scene, int place, struct contender *contender)
 {
-    child_say(&contender->child, "lock");
-    EVENTUALLY(waiting(scene) == place, SOON_MS);
+    wait_as(scene, place, contender, "lock");
+}
+
+void wait_for_fixed_lease(struct scene *scene, int place, struct contender *contender)
+{
+    wait_as(scene, place, contender, "fixed");
+}
+
+void wait_for_renewed_lease(struct scene *scene, int place, struct contender *contender)
+{
+    wait_as(scene, place, contender, "renewed");
 }
 
 void let_go(struct contender *contender)

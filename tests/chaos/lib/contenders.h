@@ -46,6 +46,12 @@ int ask(const struct scene *scene, const char *script);
 /* How many are in the queue and can be told. */
 int waiting(const struct scene *scene);
 
+/* It begins to wait as well, for a lease that is shorter than that of a grant: a fixed one, or one
+ * that is renewed. */
+#define SHORT_LEASE_MS 3000
+void wait_for_fixed_lease(struct scene *scene, int place, struct contender *contender);
+void wait_for_renewed_lease(struct scene *scene, int place, struct contender *contender);
+
 #define QUEUE "'holdfast_lock_queue:{one}'"
 
 #endif

@@ -279,3 +279,50 @@ TEST(a_fixed_lease_is_whole_when_it_was_waited_for)
     let_go(heir);
     end(scene);
 }
+
+static int messages(const struct scene *scene)
+{
+    return ask(scene, "return tonumber(redis.call('info', 'commandstats')"
+                      ":match('cmdstat_publish:calls=(%d+)'))");
+}
+
+/* A claim that waits plans its next look by the lease that it has seen. The heir sets a shorter one
+ * than it was granted, and dies. */
+static void check_shorter_lease(hf_mode mode,
+                                void (*queue)(struct scene *, int, struct contender *))
+{
+    struct scene *scene = begin(mode);
+    struct contender *holder = &scene->contenders[0], *heir = &scene->contenders[1],
+                     *next = &scene->contenders[2];
+
+    take_it(holder);
+    queue(scene, 1, heir);
+    wait_for_it(scene, 2, next);
+    child_stop(&heir->child);
+    let_go(holder);
+    int before = messages(scene);
+    child_continue(&heir->child);
+    EVENTUALLY(heir->state->holds, SOON_MS);
+    CHECK(ask(scene, "return redis.call('pttl', 'one')") <= SHORT_LEASE_MS);
+    CHECK(messages(scene) > before);
+    child_kill(&heir->child);
+    heir->child.pid = 0;
+    EVENTUALLY(next->state->holds, A_FEW_SECONDS_MS);
+    let_go(next);
+    end(scene);
+}
+
+TEST(waiter_is_told_of_a_shorter_lease_than_the_granted_one)
+{
+    check_shorter_lease(HF_MUTEX, wait_for_fixed_lease);
+}
+
+TEST(waiter_for_a_fair_mutex_is_told_of_a_shorter_lease_than_the_granted_one)
+{
+    check_shorter_lease(HF_FAIR, wait_for_fixed_lease);
+}
+
+TEST(waiter_is_told_where_the_client_has_a_shorter_lease_than_the_granted_one)
+{
+    check_shorter_lease(HF_MUTEX, wait_for_renewed_lease);
+}

@@ -63,13 +63,20 @@ if ours or not held and (not first or first == me) then
     redis.call('hset', lock, me, 1)
     -- A waiter may have been given the lock with a lease that is longer than its own.
     local left = ours and redis.call('pttl', lock) or -1
-    if left < tonumber(ARGV[2]) or ARGV[4] == '2' and left <= tonumber(ARGV[7]) then
+    local shorter = ARGV[4] == '2' and left <= tonumber(ARGV[7]) and left > tonumber(ARGV[2])
+    if left < tonumber(ARGV[2]) or shorter then
         redis.call('pexpire', lock, ARGV[2])
     end
     if ARGV[4] == '2' then
         redis.call('zrem', times, me)
         redis.call('lrem', queue, 0, me)
         keep_for_others(queue, times)
+    end
+    -- Those that wait may have seen the longer one, and would sleep until it is over.
+    -- mutant: shorter-fair-lease-is-not-told
+    first = shorter and redis.call('lindex', queue, 0)
+    if first and not tell(first, '0 0') then
+        redis.pcall('spublish', ARGV[8] .. ':' .. first, '0')
     end
     return {1, token}
 end

@@ -1,15 +1,7 @@
 -- SPDX-License-Identifier: Apache-2.0
 -- Part of other scripts. Giving a free lock to a waiter.
 -- include token.lua
-
--- Tells the client of one of our claims. Answers whether it can still hear it, and whether that may not
--- be tried.
-local function tell(field, what)
-    local client, number = string.match(field, '^(.*):(%d+)$')
-    local told = client and redis.pcall('publish', 'holdfast:' .. client, number .. ' ' .. what)
-    -- mutant: dead-are-granted-what-they
-    return type(told) == 'number' and told > 0, type(told) == 'table'
-end
+-- include tell.lua
 
 -- Makes one of our claims the holder, if its client hears it. The lease is a short one: a client
 -- that hears of it makes it longer, and one that has just died does not keep the lock.

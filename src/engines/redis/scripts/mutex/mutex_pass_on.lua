@@ -1,6 +1,7 @@
 -- SPDX-License-Identifier: Apache-2.0
 -- Part of other scripts. What becomes of a mutex that is free now.
 -- include grant.lua
+-- include mutex_call_first.lua
 
 local function grant_to_first(lock, queue, last, token_ms, grant_ms)
     while true do
@@ -20,17 +21,7 @@ local function pass_on(lock, channel, queue, last, token_ms, grant_ms)
     local others = clock[2] % 2 == 1 and redis.pcall('spublish', channel, '0')
     -- mutant: turn-that-others-cannot
     if type(others) == 'number' and others > 0 then
-        local first = redis.call('zrange', queue, 0, 0)[1]
-        -- mutant: owner-lets-others-go-first-is
-        while first do
-            local heard, denied = tell(first, '0 0')
-            -- mutant: while-others-go-first-dead-one
-            if heard or denied then
-                break
-            end
-            redis.call('zrem', queue, first)
-            first = redis.call('zrange', queue, 0, 0)[1]
-        end
+        call_first(queue)
         return 1
     end
     if grant_to_first(lock, queue, last, token_ms, grant_ms) then

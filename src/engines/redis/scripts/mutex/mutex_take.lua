@@ -47,11 +47,19 @@ local function take(lock, last, queue, token_ms, queue_ms, field, lease_ms, wait
     local token = ours and last_token(last) or next_token(last, token_ms, field)
     redis.call('hset', lock, field, '1')
     local left = ours and redis.call('pttl', lock) or -1
-    if left < tonumber(lease_ms) or waits == '2' and left <= REDIS_GRANT_MS then
+    local shorter = waits == '2' and left <= REDIS_GRANT_MS and left > tonumber(lease_ms)
+    if left < tonumber(lease_ms) or shorter then
         redis.call('pexpire', lock, lease_ms)
     end
     if waits == '2' then
         redis.call('zrem', queue, field)
+    end
+    -- Those that wait may have seen the longer one, and would sleep until it is over.
+    -- mutant: shorter-lease-is-not-told
+    if shorter then
+-- include mutex_call_first.lua
+        redis.pcall('spublish', 'redisson_lock__channel' .. string.sub(last, 1 + #'redisson_lock_token'), '0')
+        call_first(queue)
     end
     return {1, token}
 end
