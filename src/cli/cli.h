@@ -47,8 +47,8 @@ struct cli_settings {
     /* break and show. */
     int64_t token, watch_ms;
     bool watch, yes;
-    /* bench. */
-    bool quick;
+    /* doctor, bench. */
+    bool fix, quick;
     /* torture; its hooks are in `names`, as are the findings that doctor ignores. */
     int64_t time_ms, clients, threads, lease_ms, rate, seed;
     char *faults, *history, *html, *check, *sandbox;

@@ -213,7 +213,9 @@ const char cli_help_doctor[] =
     "  holdfast doctor nightly      # the same, of the locks of one name\n"
     "  holdfast doctor --json\n"
     "  holdfast doctor --ignore aof-not-always   # a finding that is known and accepted\n"
+    "  holdfast doctor --fix     # what cures the findings, ready to paste; nothing is run\n"
     "\n"
+    "      --fix                 print statements and settings instead of facts and findings\n"
     "      --ignore ID           leave out the finding with this id; repeatable\n"
     "\n"
     "Exit 0: all is well. 1: there are findings, each with its consequence and cure.\n";

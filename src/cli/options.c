@@ -74,6 +74,7 @@ static const struct option options[] = {
     { 'y', "yes",         FLAG,     AT(yes),           CLI_BREAK | CLI_SCHEMA | CLI_TORTURE, 0 },
     { 0,   "watch",       OPTIONAL_LENGTH, AT(watch_ms), CLI_SHOW, 0 },
     { 0,   "ignore",      NAME,     0,                 CLI_DOCTOR, 0 },
+    { 0,   "fix",         FLAG,     AT(fix),           CLI_DOCTOR, 0 },
     { 0,   "quick",       FLAG,     AT(quick),         CLI_BENCH, 0 },
     { 0,   "time",        LENGTH,   AT(time_ms),       CLI_TORTURE, 0 },
     { 0,   "clients",     COUNT,    AT(clients),       CLI_TORTURE, 64 },

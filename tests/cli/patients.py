@@ -46,6 +46,11 @@ class Patient:
         return {each['fact']: each['value'] for each in said if 'fact' in each}, findings
 
 
+def fixes(told):
+    """The lines of doctor --fix that are no comments; each finding of Redis has some lines."""
+    return [line for line in told.splitlines() if line and not line.startswith('# ')]
+
+
 def only(findings, part):
     equal(len(findings), 1, f'the number of {findings}')
     contains(findings[0], part)

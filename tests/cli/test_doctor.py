@@ -2,6 +2,8 @@
 """doctor, and stores that are not as they should be."""
 import json
 import os
+import pathlib
+import re
 import signal
 import subprocess
 import sys
@@ -62,6 +64,42 @@ def a_mode_that_came_too_late_is_a_finding(box):
         contains(told, part)
     os.chmod(state_file(box), 0o660)
     box.expect(0, '-e', 'local:?mode=0660', 'doctor')
+
+
+@test
+def doctor_fix_of_this_machine_is_for_the_shell(box):
+    box.expect(0, 'run', 'x', 'true')
+    url = 'local:?mode=0660'
+    told = box.expect(1, '-e', url, 'doctor', '--fix').out
+    contains(told, '# mode-differs: the URL says mode=0660')
+    subprocess.run(['sh', '-e', '-c', told], check=True, timeout=PATIENCE)
+    box.expect(0, '-e', url, 'doctor')
+
+
+@test
+def doctor_fix_names_the_process_that_is_stopped(box):
+    holder = box.hold('x')
+    holder.signal(signal.SIGSTOP)
+    told = box.expect(1, 'doctor', '--fix').out
+    contains(told, f'# holder-stopped: pid {holder.pid} ')
+    contains(told, f'# in a shell: kill -CONT {holder.pid}\n')
+    holder.signal(signal.SIGCONT)
+
+
+@test
+def doctor_json_has_the_keys_that_its_page_lists(box):
+    page = (pathlib.Path(os.environ['HOLDFAST_MAN']).parent / 'doctor.md').read_text('utf-8')
+    rows = re.findall(r'^\| (?:a fact|a finding|a finding that .*) \| (.*) \|$', page, re.MULTILINE)
+    documented = [re.findall(r'`(\w+)`', row) for row in rows]
+    equal(len(documented), 3)
+    box.expect(0, 'run', 'x', 'true')
+    box.environment['HOLDFAST_URL'] = 'redis://user:secret@nowhere'
+    words = ('-e', 'local:?mode=0660', 'doctor', '--json', '--ignore', 'mode-differs')
+    for more in ([], ['fix']):
+        told = json.loads(box.expect(1, *words, *(f'--{word}' for word in more)).out)
+        kinds = {next(iter(each)): list(each) for each in told}
+        equal(kinds, {keys[0]: keys + more * (keys[0] != 'fact') for keys in documented})
+        assert all(isinstance(line, str) for each in told for line in each.get('fix', []))
 
 
 @test

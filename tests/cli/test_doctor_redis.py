@@ -7,7 +7,7 @@ import time
 
 from clitest import Skip, contains, equal, main, test, test_of_a_moment, wait_until
 from clitest import with_skewed_clock
-from patients import DURABLE, Passer, Patient, only, start_cluster
+from patients import DURABLE, Passer, Patient, fixes, only, start_cluster
 from sides import Node
 
 @test
@@ -40,6 +40,38 @@ def doctor_an_ignored_finding_of_a_server_is_no_finding(box):
     equal([each['id'] for each in findings], ['aof-off'])
     box.expect(1, '-e', patient.server.url, 'doctor')
     box.expect(0, '-e', patient.server.url, 'doctor', '--ignore', 'aof-off')
+
+
+@test
+def doctor_fix_of_redis_cures_what_was_found(box):
+    patient = Patient(box)
+    patient.set('CONFIG', 'SET', 'maxmemory', '100mb')
+    patient.set('CONFIG', 'SET', 'maxmemory-policy', 'allkeys-lru')
+    told = box.expect(1, '-e', patient.server.url, 'doctor', '--fix').out
+    for part in ('# eviction: maxmemory-policy is allkeys-lru', '# aof-off: ', '# by redis-cli',
+                 '# to keep it: CONFIG REWRITE', '# 2 findings.'):
+        contains(told, part)
+    assert 'lock + unlock' not in told, told
+    for line in fixes(told):
+        patient.set(*line.split())
+    wait_until(lambda: box.run('-e', patient.server.url, 'doctor').code == 0, 'it is healthy')
+    equal(box.expect(0, '-e', patient.server.url, 'doctor', '--fix').out,
+          '# Nothing endangers locks here, as far as can be seen.\n')
+
+
+@test
+def doctor_fix_names_the_user_of_the_url(box):
+    patient = Patient(box, *DURABLE)
+    patient.set('ACL', 'SETUSER', 'bob', 'on', '>secret', '+@all', '-scan', '-incrby', '~*', '&*')
+    url = patient.server.url.replace('//', '//bob:secret@')
+    told = box.expect(1, '-e', url, 'doctor', '--fix').out
+    equal(sorted(fixes(told)), ['ACL SETUSER bob +incrby', 'ACL SETUSER bob +scan'])
+    for line in fixes(told):
+        patient.set(*line.split())
+    box.expect(0, '-e', url, 'doctor')
+    told = box.run('-e', patient.server.url + '?sync=1', 'doctor', '--json', '--fix').out
+    fixes_of = {each['id']: each['fix'] for each in json.loads(told) if 'id' in each}
+    equal(fixes_of['sync-replicas-missing'], [])
 
 
 @test

@@ -104,6 +104,9 @@ def mariadb_that_forgets_commits_is_a_danger(box):
 def postgres_that_forgets_commits_is_a_danger(box):
     database = Database(box, 'postgres', '-c', 'fsync=off', '-c', 'full_page_writes=off')
     equal(see(database)[1], ['not-durable', 'not-durable'])
+    told = database.holdfast('doctor', '--fix').out
+    for line in ('ALTER SYSTEM SET fsync = on;', 'ALTER SYSTEM SET full_page_writes = on;'):
+        contains(told, '\n' + line + '\nSELECT pg_reload_conf();\n')
     equal(see(database, options='?durability=relaxed')[1], ['not-durable'] * 3)
 
 
@@ -201,7 +204,9 @@ def pooler_in_between_is_seen(box):
     facts, findings = see(behind)
     equal(findings, [])
     contains(facts['wake-up'], 'LISTEN')
-    behind.sql(f"ALTER ROLE {USER} SET default_transaction_isolation = 'read committed'")
+    told = pooler.holdfast('doctor', '--fix').out
+    contains(told, f'\nALTER ROLE "{USER}" SET default_transaction_isolation = ')
+    behind.script(told)
     pooler.server.stop()
     pooler.server.start()
     equal(see(pooler)[1], [])

@@ -54,7 +54,7 @@ void cli_doctor_fact(struct cli_doctor *doctor, const char *key, const char *for
         fputs(",\"value\":", stdout);
         cli_json_string(stdout, text, strlen(text));
         putchar('}');
-    } else {
+    } else if (!doctor->session->settings->fix) {
         print_fact(doctor, key, text);
     }
     doctor->facts++;
@@ -80,6 +80,8 @@ static void print_finding_json(const struct cli_doctor *doctor, const char *cons
         printf("%s\"%s\":", i ? "," : "{", ignored && i == 0 ? "ignored" : keys[i]);
         cli_json_string(stdout, texts[i], strlen(texts[i]));
     }
+    if (doctor->session->settings->fix)
+        cli_doctor_fix_json(stdout, hf_url(doctor->session->client), texts[3], texts[0], texts[2]);
     putchar('}');
 }
 
@@ -93,6 +95,8 @@ void cli_doctor_finding(struct cli_doctor *doctor, const char *id, const char *w
 
     if (doctor->session->settings->json) {
         print_finding_json(doctor, texts, ignored);
+    } else if (!ignored && doctor->session->settings->fix) {
+        cli_doctor_fix(out, hf_url(doctor->session->client), texts[3], what, cure);
     } else if (!ignored) {
         fputc('\n', out);
         cli_say_wrapped(out, TEXT_COLUMN, "FINDING        %s", what);
@@ -414,12 +418,13 @@ int cli_doctor(struct cli_settings *settings)
             fwrite(doctor.text, 1, doctor.length, stdout);
             free(doctor.text);
         }
+        const char *begin = settings->fix ? cli_doctor_comment(hf_url(session.client)) : "\n";
         if (doctor.ignored)
-            printf("\n%u finding%s ignored.\n", doctor.ignored, cli_plural(doctor.ignored));
+            printf("%s%u finding%s ignored.\n", begin, doctor.ignored, cli_plural(doctor.ignored));
         if (doctor.findings)
-            printf("\n%u finding%s.\n", doctor.findings, cli_plural(doctor.findings));
+            printf("%s%u finding%s.\n", begin, doctor.findings, cli_plural(doctor.findings));
         else if (code == HF_OK && !doctor.ignored)
-            puts("\nNothing endangers locks here, as far as can be seen.");
+            printf("%sNothing endangers locks here, as far as can be seen.\n", begin);
     }
     result = code != HF_OK ? cli_fail(settings, code, hf_last_error())
                            : (doctor.findings ? CLI_FINDINGS : CLI_OK);

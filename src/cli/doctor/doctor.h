@@ -36,6 +36,16 @@ cli_doctor_fact(struct cli_doctor *doctor, const char *key, const char *format, 
 void cli_doctor_finding(struct cli_doctor *doctor, const char *id, const char *what,
                         const char *consequence, const char *cure);
 
+/* ---- doctor_fix.c ---- */
+
+/* What --fix prints of a finding: comments, and the lines to paste, or the cure in words. */
+void cli_doctor_fix(FILE *out, const char *url, const char *id, const char *what, const char *cure);
+/* ,"fix":[...], with no lines where there are only words. */
+void cli_doctor_fix_json(FILE *out, const char *url, const char *id, const char *what,
+                         const char *cure);
+/* What begins a comment, as that store's tools read it. */
+const char *cli_doctor_comment(const char *url);
+
 /* ---- doctor_file.c ---- */
 
 /* The state file of the embedded engine, if the client has one mapped. */

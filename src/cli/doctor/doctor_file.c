@@ -81,7 +81,7 @@ static void check_file_system(struct cli_doctor *doctor, const char *path)
 
 static void check_permissions(struct cli_doctor *doctor, const char *path, const struct stat *file)
 {
-    char parent[PATH_MAX];
+    char parent[PATH_MAX], cure[PATH_MAX + 64];
     struct stat directory;
     const char *name;
 
@@ -92,15 +92,17 @@ static void check_permissions(struct cli_doctor *doctor, const char *path, const
     cli_doctor_fact(doctor, "permissions", "file %04o of uid %u, directory %04o of uid %u",
                     (unsigned)file->st_mode & 07777, (unsigned)file->st_uid,
                     (unsigned)directory.st_mode & 07777, (unsigned)directory.st_uid);
+    snprintf(cure, sizeof(cure), "chmod o-w %s, and share it by group with ?mode=0660", path);
     if (file->st_mode & S_IWOTH)
         cli_doctor_finding(doctor, "file-open-to-all", "any user may write to the state file",
                            "any user of this machine can take, break or damage every lock in it",
-                           "chmod o-w the file, and share it by group with ?mode=0660");
+                           cure);
+    snprintf(cure, sizeof(cure), "chmod o-w %s, or give it the sticky bit", name);
     if ((directory.st_mode & S_IWOTH) && !(directory.st_mode & S_ISVTX))
         cli_doctor_finding(doctor, "directory-open-to-all",
                            "any user may rename files in the state file's directory",
                            "after a replacement of the state file, a lock can have two holders",
-                           "chmod o-w the directory, or give it the sticky bit");
+                           cure);
 }
 
 /* Octal digits after "mode=" in the URL's options, or -1. */
