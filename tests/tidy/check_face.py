@@ -17,7 +17,7 @@ PAGES = [
     "README.md", "docs/guarantees.md", "docs/torture.md", "docs/adding-an-engine.md",
     "docs/engines/etcd.md", "docs/engines/memcached.md", "docs/engines/mysql.md",
     "docs/engines/postgres.md", "include/holdfast.h", "include/holdfast.hpp", "docs/bindings.md",
-    "docs/doctor.md",
+    "docs/doctor.md", "docs/upgrading.md",
 ]
 WORDS_MAX = 30
 # Style sheets and drawings in strings.
