@@ -303,8 +303,10 @@ static void check_shorter_lease(hf_mode mode,
     int before = messages(scene);
     child_continue(&heir->child);
     EVENTUALLY(heir->state->holds, SOON_MS);
-    CHECK(ask(scene, "return redis.call('pttl', 'one')") <= SHORT_LEASE_MS);
-    CHECK(messages(scene) > before);
+    /* On a machine that stood still for as long, the next one has it by now. */
+    CHECK(ask(scene, "return redis.call('pttl', 'one')") <= SHORT_LEASE_MS || next->state->holds);
+    /* To the next one; and of a mutex to Java's clients, too. */
+    CHECK_INT(messages(scene) - before, mode == HF_FAIR ? 1 : 2);
     child_kill(&heir->child);
     heir->child.pid = 0;
     EVENTUALLY(next->state->holds, A_FEW_SECONDS_MS);
