@@ -19,10 +19,10 @@
 
 #include "core/engine.h"
 #include "engines/common/poll.h"
+#include "engines/redis/settings.h"
 #include "engines/redis/sink.h"
 #include "engines/redis/wait/waiter.h"
 #include "engines/redis/wire/connection.h"
-#include "engines/redis/settings.h"
 
 /* Names that a release of ours has just given to others are remembered, this number at least. */
 #define REDIS_HANDED_ON 16u
