@@ -226,6 +226,49 @@ TEST(detaching_out_of_memory)
     check_scenario(detach_and_attach, HF_DRIVE_THREAD);
 }
 
+/* ---- What was granted and not heard ---- */
+
+/* No lease ends by itself while the test runs. */
+#define NEVER_MS 600000
+
+/* False: fewer than n allocations were made. */
+static bool leaves_nothing(hf_client *client, hf_client *other, hf_mode mode, bool unlocks, int n)
+{
+    const hf_lock_options *options = LOCK_OPTIONS(.mode = mode, .limit = mode == HF_PERMIT);
+    hf_hold *hold = NULL, *next;
+
+    if (unlocks)
+        CHECK_CODE(hf_lock(client, "one", SOON_MS, options, &hold), HF_OK);
+    arm(n);
+    int code = unlocks ? hf_unlock(hold) : hf_lock(client, "one", 0, options, &hold);
+    hf__alloc_hook = NULL;
+    bool failed = allocations >= n;
+    CHECK(code == HF_OK || code == HF_ENOMEM || code == HF_UNREACHABLE);
+    if (code == HF_OK && !unlocks)
+        give_back(hold);
+    CHECK_CODE(hf_lock(other, "one", SOON_MS, options, &next), HF_OK);
+    give_back(next);
+    return failed;
+}
+
+TEST(lock_whose_reply_finds_no_memory_is_not_left)
+{
+    const hf_client_options options = { .lease_ms = NEVER_MS };
+    hf_client *client = open_client_with(options), *other = open_client_with(options);
+    int failed = 0;
+
+    for (hf_mode mode = HF_MUTEX; mode <= HF_PERMIT; mode++) {
+        if (probe(client, "one", mode, 0) == HF_ENOTSUP)
+            continue;
+        for (int unlocks = 0; unlocks < 2; unlocks++)
+            for (int n = 1; leaves_nothing(client, other, mode, unlocks, n); n++)
+                failed++;
+    }
+    test_note("%d allocations failed, one by one", failed);
+    hf_close(client);
+    hf_close(other);
+}
+
 /* ---- Nothing is allocated when warm ---- */
 
 static void lock_often(hf_client *client, const hf_lock_options *options, int times)

@@ -123,6 +123,7 @@ struct etcd_request {
     int64_t sent_at_ms;
     uint8_t *body;
     size_t length, room;
+    bool unpacked; /* there was no memory for the body */
 };
 
 /* NULL: out of memory. */

@@ -286,7 +286,8 @@ static void request_send(struct etcd *etcd, struct etcd_request *request)
     etcd->out_count++;
     if (hf__etcd_begin_call(etcd, &request->call, request->method->path, request->limit_ms,
                             !request->method->needs_no_leader) &&
-        !hf__grpc_send(&request->call, request->body, request->length, true))
+        (request->unpacked || /* mutant: etcd-request-without-a-body */
+         !hf__grpc_send(&request->call, request->body, request->length, true)))
         hf__peer_break(&etcd->peer, HF_ENOMEM, 0, "out of memory for a request");
     hf__peer_await(&etcd->peer);
 }
@@ -328,12 +329,10 @@ static void request_send_or_wait(struct etcd *etcd, struct etcd_request *request
 
 void hf__etcd_ask(struct etcd *etcd, struct etcd_request *request, const ProtobufCMessage *message)
 {
+    /* As rare as that is: the end of a connection is what has a way to tell everybody. An empty
+     * transaction would be executed, and succeed. */
     /* mutant: etcd-reply-lives-while-another-is-asked */
-    if (message && !pack(request, message)) {
-        /* As rare as that is: the connection is what has a way to tell everybody. */
-        request->length = 0;
-        hf__peer_break(&etcd->peer, HF_ENOMEM, 0, "out of memory for a request");
-    }
+    request->unpacked = !pack(request, message);
     if (request->pause_ms > 0)
         request_pause(etcd, request, request->pause_ms);
     else
