@@ -118,12 +118,13 @@ int hf__link_explain(struct sql *sql, const struct sql_task *task, const struct 
     enum sql_trouble trouble = failure->trouble;
     const hf_error *why = &sql->peer.why;
     bool refused = why->code == HF_DENIED || why->code == HF_EINVAL || why->code == HF_ECORRUPT;
-    *definite = trouble == SQL_LOST ? !task->request.sent && refused
-                                    : hf__sql_code(trouble) != HF_UNREACHABLE;
+    bool open = hf__sql_is_open(&task->request, failure);
     int code = trouble == SQL_LOST ? why->code : hf__sql_code(trouble);
+    *definite = !open && (trouble == SQL_LOST ? refused : code != HF_UNREACHABLE);
     if (trouble == SQL_RANGE && sql->settings.layout)
         code = HF_EINVAL;
-    if (code == HF_OK || (!*definite && code != HF_ELIMIT && code != HF_ENOMEM))
+    /* HF_ENOMEM says that nothing has changed. */
+    if (code == HF_OK || (!*definite && code != HF_ELIMIT && (open || code != HF_ENOMEM)))
         code = HF_UNREACHABLE;
     if (trouble != SQL_LOST)
         hf__explain(error, code, failure->native, "%s at %.100s: %.150s%s%s%s%s",
@@ -236,7 +237,7 @@ static void note_reply(const struct sql_task *task, const struct sql_failure *fa
         return;
     if (!lost && !task->sql->connection->pooled)
         hf__known_settled(&task->op->engine.known);
-    if (failure && (!lost || !task->request.sent))
+    if (failure && !hf__sql_is_open(&task->request, failure))
         hf__known_reply(&task->op->engine.known, HF_WORD_NEVER);
 }
 
@@ -397,7 +398,8 @@ static void old_sessions_killed(struct sql_task *task, const struct sql_answer *
     struct sql *sql = task->sql;
     bool gone = !answer->failure && hf__answer_number(answer, 0, 0) == 0;
     /* Without the right to end sessions, what they may still do ends with its lease. */
-    bool cannot = answer->failure && answer->failure->trouble != SQL_LOST;
+    bool cannot = answer->failure && answer->failure->trouble != SQL_LOST &&
+                  answer->failure->trouble != SQL_NO_MEMORY;
     if (!is_greeting(sql)) {
         own_done(task);
         return;

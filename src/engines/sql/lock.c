@@ -102,6 +102,8 @@ static void failed(struct sql_task *task, const struct sql_answer *answer)
     bool attempts = task->asked == HF_ASKED_TRY || task->asked == HF_ASKED_ATTEMPT;
     bool ends = !hf__known_waits(known) || task->meant || (attempts && lasting);
     hf__link_explain(task->sql, task, answer, &task->op->out.error, &definite);
+    /* A release that found no memory is repeated. */
+    definite = definite && (task->asked < HF_ASKED_LOWER || trouble != SQL_NO_MEMORY);
     definite = definite && ends; /* mutant: place-hides-why-a-wait-has-failed */
     definite = definite && !hf__known_is_open(known); /* mutant: sql-clean-up-was-refused */
     conclude(task, definite ? HF_WORD_NEVER : HF_WORD_OPEN);

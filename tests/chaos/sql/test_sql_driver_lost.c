@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The drivers of the SQL engines, when servers end, stop, or are cut off. */
+#include "base/testing.h"
 #include "relay.h"
 #include "sql_bench.h"
 
 #include <signal.h>
+#include <stdio.h>
 
 /* ---- what is lost ---- */
 
@@ -165,6 +167,95 @@ TEST(connection_killed_at_the_server_is_lost)
                        SOON_MS);
         CHECK_INT(asked.failure.trouble, SQL_LOST);
         bench_end(&bench, &server);
+    }
+}
+
+/* ---- memory ---- */
+
+#define NEVER_LEASE_MS 600000
+
+static _Atomic int allocations, failing;
+
+static bool fail_one(size_t size)
+{
+    (void)size;
+    return ++allocations != failing;
+}
+
+static void fail_allocation(int number)
+{
+    allocations = 0;
+    failing = number;
+    hf__alloc_hook = number > 0 ? fail_one : NULL;
+}
+
+/* One allocation fails on the way of a lock to the server and back, and one of its unlock's. False:
+ * neither has so many. */
+static bool ask_without_memory(hf_client *client, hf_client *other, hf_mode mode, int number)
+{
+    const hf_lock_options *options = LOCK_OPTIONS(.mode = mode);
+    hf_hold *hold;
+
+    fail_allocation(number);
+    int code = hf_lock(client, "one", 0, options, &hold);
+    bool failed = allocations >= number;
+    fail_allocation(0);
+    if (code == HF_OK)
+        give_back(hold);
+    else
+        CHECK(code == HF_ENOMEM || code == HF_UNREACHABLE);
+    CHECK_CODE(hf_lock(client, "one", SOON_MS, options, &hold), HF_OK);
+    fail_allocation(number);
+    code = hf_unlock(hold);
+    failed = failed || allocations >= number;
+    fail_allocation(0);
+    /* MariaDB's driver gives up a connection without memory for a request; a session ends then. */
+    CHECK(code == HF_OK || code == HF_LOST);
+    hold = take_patiently(other, "one");
+    CHECK_INT(holders(other, "one"), 1);
+    give_back(hold);
+    check_nothing_left(other, "one");
+    return failed;
+}
+
+static void check_without_memory(hf_client *client, hf_client *other)
+{
+    static const hf_mode modes[] = { HF_MUTEX, HF_READ };
+    int count = 0;
+
+    for (size_t i = 0; i < sizeof(modes) / sizeof(*modes); i++)
+        for (int n = 1; probe(client, "one", modes[i], 0) != HF_ENOTSUP &&
+                        ask_without_memory(client, other, modes[i], n);
+             n++)
+            count++;
+    test_note("%d allocations failed", count);
+}
+
+/* No lease ends here, so what is left is seen: a row in the tables, a lock of a session. */
+static void check_layout_without_memory(const struct sql_server *server, const char *layout)
+{
+    const hf_client_options *options = &HF_CLIENT_OPTIONS(.lease_ms = NEVER_LEASE_MS);
+    hf_client *clients[2];
+    char url[240];
+
+    snprintf(url, sizeof(url), "%s%s", sql_server_url(server, server->port), layout);
+    for (int i = 0; i < 2; i++)
+        CHECK_CODE(hf_open(&clients[i], url, options), HF_OK);
+    check_without_memory(clients[0], clients[1]);
+    for (int i = 0; i < 2; i++)
+        hf_close(clients[i]);
+}
+
+TEST(lock_whose_answer_finds_no_memory_is_not_left)
+{
+    EACH(subject)
+    {
+        struct sql_server server = { 0 };
+
+        sql_server_start(&server, subject->kind);
+        check_layout_without_memory(&server, "");
+        check_layout_without_memory(&server, "&layout=session");
+        sql_server_kill(&server);
     }
 }
 

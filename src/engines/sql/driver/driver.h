@@ -14,7 +14,8 @@
  *  2. No event and no answer comes from inside of a call.
  *  3. Scripts are executed in the order of `run`, and answered in that order, each exactly once.
  *  4. A script of several statements is one transaction at READ COMMITTED. If a statement fails,
- *     nothing of the script has happened. A script of one statement needs no transaction around it.
+ *     nothing of the script has happened, unless hf__sql_is_open. A script of one statement needs
+ *     no transaction around it.
  *  5. When the connection is lost, all requests are answered first, with SQL_LOST, and then
  *     `broken` comes. After `broken` the engine only calls `close`.
  *  6. After `close` has returned, neither event nor answer comes, and the driver does not touch
@@ -130,10 +131,10 @@ enum sql_trouble {
     SQL_DENIED,    /* the user, the password, a privilege, or the certificate */
     SQL_SETTING,   /* a setting of the server's does not let locks work */
     SQL_LIMIT,     /* disk space, connections, the server's memory */
-    SQL_NO_MEMORY, /* this process has none */
+    SQL_NO_MEMORY, /* this process has none: for the request, or if that was sent, for its answer */
     SQL_NOT_READY, /* the server starts or shuts down, or could not be reached */
-    SQL_LOST,      /* the connection is gone, or an error leaves open whether the script was
-                      executed; see `sent` */
+    SQL_LOST, /* a connection that was ready is gone, or an error leaves open whether the script
+                      was executed */
     SQL_WRONG /* a known refusal: an error of ours, or a server that does not know the syntax */
 };
 
@@ -159,12 +160,19 @@ struct sql_request {
     const struct sql_script *script;
     const struct sql_value *values;
     void (*answered)(struct sql_request *request, const struct sql_answer *answer);
-    /* Out: with SQL_LOST, the script may have been executed, or may be yet. */
-    bool sent;
+    bool sent; /* out; see hf__sql_is_open */
     /* The driver's, while the request is with it. */
     struct hf_link link;
     void *driver_pointer;
 };
+
+/* The script may have been executed, or may be yet. */
+static inline bool hf__sql_is_open(const struct sql_request *request,
+                                   const struct sql_failure *failure)
+{
+    bool heard = failure->trouble != SQL_LOST && failure->trouble != SQL_NO_MEMORY;
+    return request->sent && !heard; /* mutant: sql-no-memory-is-definite */
+}
 
 /* ---- The driver ---- */
 

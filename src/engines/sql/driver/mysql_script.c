@@ -4,6 +4,7 @@
 
 #include "base/testing.h"
 
+#include <errmsg.h>
 #include <mysqld_error.h>
 
 #define PARAMETERS_MAX 32u
@@ -290,6 +291,9 @@ bool hf__mysql_execute(struct mysql_session *session, struct mysql_job *job)
         hf__mysql_notify(session);
         return true;
     }
+    /* What the library has not read for want of memory would be taken for the next reply. */
+    if (job->sent && job->failure.native == CR_OUT_OF_MEMORY)
+        job->failure.trouble = SQL_LOST;
     if (job->failure.trouble == SQL_LOST)
         return false;
     struct sql_failure failure = job->failure;

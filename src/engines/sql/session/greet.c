@@ -139,7 +139,8 @@ static void look_for_old(struct hf_timer *timer)
 static void old_session_ended(struct session_request *request, const struct sql_answer *answer)
 {
     struct session_seat *seat = request->seat;
-    bool cannot = answer->failure && answer->failure->trouble != SQL_LOST;
+    bool cannot = answer->failure && answer->failure->trouble != SQL_LOST &&
+                  answer->failure->trouble != SQL_NO_MEMORY;
     bool gone = !answer->failure && hf__session_field(answer, 0, 0) == 0;
     if (!is_greeting(seat))
         return;

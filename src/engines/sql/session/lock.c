@@ -84,17 +84,37 @@ static void note_grant(struct session_claim *claim, const struct session_request
     hf__known_found(&claim->op->engine.known, asked_of(claim), HF_WORD_GRANTED);
 }
 
+static void forget(struct session_claim *claim)
+{
+    hf__session_claim_rest(claim);
+    hf__known_forget(known_of(claim));
+}
+
+/* An answer that found no memory: what was done at the server is not known. */
+static bool is_unheard(const struct session_request *request, const struct sql_answer *answer)
+{
+    return answer->failure && answer->failure->trouble == SQL_NO_MEMORY && request->request.sent;
+}
+
+static void end_unheard(struct session_request *request)
+{
+    hf__peer_break(&request->seat->peer, HF_UNREACHABLE, 0, "out of memory for an answer");
+}
+
 /* The session that the request was on has ended, or is going to. Nothing of the claim is left, as
- * soon as the next session on the seat has ended it. */
+ * soon as the next session on the seat has ended it. One in doubt is ended where unlocking once
+ * more could unlock what another claim has of the same key. */
 static bool is_lost(struct session_request *request, const struct sql_answer *answer)
 {
     bool lost = answer->failure ? answer->failure->trouble == SQL_LOST
                                 : hf__session_is_moved(request, answer, 2);
-    if (!lost)
-        return false;
-    hf__session_claim_rest(request->claim);
-    hf__known_forget(known_of(request->claim));
-    return true;
+    if (is_unheard(request, answer) && hf__session_seat_has(request->seat, request->claim)) {
+        end_unheard(request);
+        lost = true;
+    }
+    if (lost)
+        forget(request->claim);
+    return lost;
 }
 
 static void attempt_lost(struct session_request *request, const struct sql_answer *answer)
@@ -141,8 +161,7 @@ void hf__session_unlock(struct session_claim *claim, unsigned tries)
 /* What had no caller is over: an attempt begins again. */
 static void unlocked_quietly(struct session_claim *claim)
 {
-    hf__session_claim_rest(claim);
-    hf__known_forget(&claim->op->engine.known);
+    forget(claim);
     if (claim->asked)
         hf__session_finish(claim, HF_NO_ANSWER);
     else if (!claim->over)
@@ -155,19 +174,27 @@ static void unlocked(struct session_request *request, const struct sql_answer *a
     bool done = hf__session_field(answer, 0, 0) == 1;
     if (!claim->op)
         return;
-    bool held = hf__known_holds(known_of(claim));
-    if (is_lost(request, answer)) {
+    bool held = hf__known_holds(known_of(claim)), lost = is_lost(request, answer);
+    if (!lost && answer->failure && request->tries >= UNLOCK_TRIES) {
+        hf__peer_break(&request->seat->peer, HF_UNREACHABLE, 0, "it does not unlock: %.100s",
+                       answer->failure->text);
+        forget(claim);
+        lost = true;
+    }
+    if (lost) {
         /* The session has ended before the reply, maybe before the unlock. */
         claim->op->out.lost = held; /* mutant: unlock-without-a-reply */
         if (claim->releasing)
             hf__session_finish(claim, HF_GONE);
         else
             unlocked_quietly(claim);
-    } else if (answer->failure && request->tries < UNLOCK_TRIES) {
-        hf__session_unlock(claim, request->tries + 1); /* a cancel request came late */
     } else if (answer->failure) {
-        hf__peer_break(&request->seat->peer, HF_UNREACHABLE, 0, "it does not unlock: %.100s",
-                       answer->failure->text);
+        /* A cancel request came late; or it may be unlocked, and the next reply says no more. */
+        if (is_unheard(request, answer)) {
+            hf__known_sent(known_of(claim), HF_ASKED_RELEASE);
+            hf__known_reply(known_of(claim), HF_WORD_OPEN);
+        }
+        hf__session_unlock(claim, request->tries + 1);
     } else if (claim->releasing) {
         finish_known(claim, HF_ASKED_RELEASE, done ? HF_WORD_DONE : HF_WORD_MISSING);
     } else {
@@ -473,6 +500,8 @@ static void lowered(struct session_request *request, const struct sql_answer *an
     struct session_claim *claim = request->claim;
     if (!claim->op)
         return;
+    if (is_unheard(request, answer))
+        end_unheard(request);
     if (answer->failure || hf__session_is_moved(request, answer, 2)) {
         hf__op_explain(claim->op, HF_UNREACHABLE, 0, "the session that holds the lock has ended");
         claim->releasing = false;

@@ -203,16 +203,18 @@ int hf__session_explain(struct session_request *request, const struct sql_failur
     const struct sql_settings *settings = &request->seat->all->settings;
     const hf_error *why = &request->seat->peer.why;
     enum sql_trouble trouble = failure->trouble;
+    bool open = hf__sql_is_open(&request->request, failure);
     if (trouble == SQL_LOST) {
         int code = why->code == HF_OK ? HF_UNREACHABLE : why->code;
-        *definite = !request->request.sent &&
-                    (code == HF_DENIED || code == HF_EINVAL || code == HF_ENOTSUP);
-        code = *definite || code == HF_ELIMIT || code == HF_ENOMEM ? code : HF_UNREACHABLE;
+        *definite = !open && (code == HF_DENIED || code == HF_EINVAL || code == HF_ENOTSUP);
+        /* HF_ENOMEM says that nothing has changed. */
+        bool kept = *definite || code == HF_ELIMIT || (!open && code == HF_ENOMEM);
+        code = kept ? code : HF_UNREACHABLE;
         hf__explain(error, code, why->native, "%s",
                     *why->text ? why->text : "the connection to the database was lost");
         return code;
     }
-    int code = hf__sql_code(trouble);
+    int code = open ? HF_UNREACHABLE : hf__sql_code(trouble);
     *definite = code != HF_UNREACHABLE;
     hf__explain(error, code, failure->native, "%s at %.100s: %.150s%s%s%s%s",
                 settings->driver->name, settings->shown, failure->text, *failure->state ? " (" : "",
