@@ -143,6 +143,42 @@ TEST(reply_that_is_cut_anywhere_is_lost)
     }
 }
 
+/* A session that was never ready has done nothing. */
+static void cut_each_connection(struct bench *bench, struct relay *relay, long step)
+{
+    int cut = 0;
+
+    for (long bytes = 1; !bench->ready; bytes += step) {
+        relay_cut_after(relay, bytes);
+        bench_connect(bench);
+        EVENTUALLY(turn(bench) && (bench->ready || bench->broken), SOON_MS);
+        if (!bench->ready && bench->why.trouble != SQL_NOT_READY)
+            FAIL("cut after %ld bytes: trouble %d: %s", bytes, bench->why.trouble, bench->why.text);
+        cut += !bench->ready;
+        bench_disconnect(bench);
+    }
+    test_note("%d connections were cut", cut);
+    CHECK(cut > 5);
+}
+
+TEST(connection_that_is_cut_before_it_is_ready_is_not_lost)
+{
+    EACH(subject)
+    {
+        struct sql_server server = { 0 };
+        struct bench bench = { 0 };
+        struct relay relay = { 0 };
+
+        sql_server_start(&server, subject->kind);
+        relay_start(&relay, server.port);
+        bench_open(&bench, subject->driver, relay.port);
+        cut_each_connection(&bench, &relay, subject->driver->dialect == SQL_MYSQL ? 12 : 120);
+        relay_stop(&relay);
+        bench_close(&bench);
+        sql_server_kill(&server);
+    }
+}
+
 TEST(connection_killed_at_the_server_is_lost)
 {
     EACH(subject)

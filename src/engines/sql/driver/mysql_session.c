@@ -111,6 +111,9 @@ static void fail(struct mysql_session *session, const struct sql_failure *why)
     pthread_mutex_lock(&session->mutex);
     session->broken = true;
     session->why = *why;
+    /* A session that was never ready cannot be lost. */
+    if (!session->ready && why->trouble == SQL_LOST) /* mutant: session-was-never-ready */
+        session->why.trouble = SQL_NOT_READY;
     tell(session);
     pthread_mutex_unlock(&session->mutex);
 }

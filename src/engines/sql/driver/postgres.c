@@ -127,8 +127,11 @@ void hf__pg_break(struct pg *pg, const struct sql_failure *why)
 {
     if (pg->state == PG_BROKEN || pg->closed)
         return;
-    pg->state = PG_BROKEN;
     pg->why = *why;
+    /* A session that was never ready cannot be lost. */
+    if (pg->state != PG_READY && why->trouble == SQL_LOST)
+        pg->why.trouble = SQL_NOT_READY;
+    pg->state = PG_BROKEN;
     stop_watching(pg);
     hf__addresses_end(&pg->addresses);
     hf__timer_stop(loop_of(pg), &pg->limit);
