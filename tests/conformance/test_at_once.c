@@ -490,7 +490,7 @@ static void ask_for_few_names(hf_mode kind)
 /* ---- waits that end at once ---- */
 
 #define WAITERS 16
-#define WAIT_MS 300
+#define WAIT_MS (300 * test_slow())
 
 static void wait_in_vain(void *arg, int index)
 {

@@ -21,9 +21,8 @@ struct bench {
     struct sql_failure why;
     int answers;
     int threads;        /* of the process, before */
-    int64_t longest_ms; /* of a turn, in which the machine may have done something else */
     int64_t longest_us; /* for which a turn, or a call, has computed or slept */
-    int64_t began_us, began_waited_us;
+    int64_t began_us;
 };
 
 /* What the drivers are tested with: a table t of numbers, each once. */
