@@ -177,6 +177,28 @@ TEST(stop_ends_waits_of_several_threads_and_a_request)
     hf_close(client);
 }
 
+/* No thread of theirs looks at the stop: all of them hear it by their client's loop alone. */
+TEST(stop_ends_requests_of_several_clients)
+{
+    hf_client *clients[] = { open_client(), open_client() };
+    hf_stop stop = HF_STOP_INIT;
+    struct outcome outcomes[4] = { 0 };
+    hf_hold *hold = take(clients[0], name_of("one"), HF_MUTEX, 0);
+    for (int i = 0; i < 4; i++)
+        CHECK_CODE(hf_lock_async(clients[i % 2], name_of("one"), HF_FOREVER,
+                                 LOCK_OPTIONS(.stop = &stop), record_outcome, &outcomes[i], NULL),
+                   HF_OK);
+    hf_stop_set(&stop);
+    for (int i = 0; i < 4; i++) {
+        WAIT_OUTCOME(&outcomes[i]);
+        CHECK_CODE(outcomes[i].code, HF_CANCELED);
+    }
+    give_back(hold);
+    check_nothing_left(clients[0], name_of("one"));
+    hf_close(clients[1]);
+    hf_close(clients[0]);
+}
+
 TEST(stop_that_is_set_ends_calls_that_begin)
 {
     hf_client *client = open_client();

@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Changing a hold while an earlier change of it is still out: who waits, for how long, and what is
  * held after the store has refused. */
+#include "core/api/stop.h"
+
 #include "fixture.h"
+
+#include <stdlib.h>
 
 #define PATIENCE_MS (fixture.client->request_timeout_ms)
 
@@ -317,4 +321,80 @@ TEST(a_late_raise_that_cannot_go_back_is_remembered)
     fixture.release_verdict = HF_GONE;
     CHECK_INT(hf_unlock(hold), HF_OK);
     CHECK_INT(fixture.last_keep, HF_KEEP_NOTHING);
+}
+
+/* ---- stops ---- */
+
+#define CLIENTS 600 /* more than hf_stop_set has room for at first */
+
+static unsigned ended, woken;
+
+static void end_wait(struct hf_stop_wait *wait)
+{
+    (void)wait;
+    ended++;
+}
+
+static int64_t read_clock(void *arg)
+{
+    (void)arg;
+    return 0;
+}
+
+static void count_wake(void *arg)
+{
+    (void)arg;
+    woken++;
+}
+
+/* Not more of a client than stops need. */
+static struct hf_client *open_part_of_client(void)
+{
+    struct hf_client *client = calloc(1, sizeof *client);
+    client->fork_number = fixture.client->fork_number;
+    hf__loop_init(&client->loop, read_clock, count_wake, NULL);
+    hf__stops_open(client);
+    return client;
+}
+
+/* A request with a callback has no thread that would look at the stop by itself. */
+TEST(stop_reaches_waits_of_any_number_of_clients)
+{
+    static struct hf_client *clients[CLIENTS];
+    static struct hf_stop_wait waits[CLIENTS];
+    hf_stop stop = HF_STOP_INIT;
+    fixture_begin();
+    for (int round = 1; round <= 2; round++) {
+        for (int i = 0; i < CLIENTS; i++) {
+            clients[i] = open_part_of_client();
+            hf__stop_wait_begin(&waits[i], clients[i], &stop, end_wait);
+        }
+        hf_stop_set(&stop);
+        for (int i = 0; i < CLIENTS; i++) {
+            hf__loop_turn(&clients[i]->loop);
+            hf__stop_wait_end(&waits[i]);
+            hf__stops_close(clients[i]);
+            free(clients[i]);
+        }
+        CHECK_INT(ended, round * CLIENTS);
+        CHECK_INT(woken, round * CLIENTS);
+        hf_stop_clear(&stop);
+    }
+}
+
+/* As one that a handler sets after the calls have looked at it. */
+TEST(stop_that_is_set_before_its_waits_begin_ends_them)
+{
+    struct hf_stop_wait waits[2];
+    hf_stop stop = HF_STOP_INIT;
+    fixture_begin();
+    hf_stop_set(&stop);
+    ended = 0;
+    for (int i = 0; i < 2; i++)
+        hf__stop_wait_begin(&waits[i], fixture.client, &stop, end_wait);
+    CHECK_INT(ended, 0);
+    fixture_turn();
+    CHECK_INT(ended, 2);
+    for (int i = 0; i < 2; i++)
+        hf__stop_wait_end(&waits[i]);
 }

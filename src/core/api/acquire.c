@@ -186,7 +186,8 @@ static int lock_async(struct hf_client *client, struct hf_lock_args *ask, hf_don
                       void *arg, hf_request *ret)
 {
     struct hf_entrance entrance;
-    struct stoppable *stoppable = ask->stop ? hf__calloc(1, sizeof *stoppable) : NULL;
+    bool reached = !ask->stop || hf__stop_reaches(client);
+    struct stoppable *stoppable = ask->stop && reached ? hf__calloc(1, sizeof *stoppable) : NULL;
     if (ask->stop && !stoppable)
         return hf__answer_fail(HF_ENOMEM, "out of memory for the request");
     hf__lock_entry_admit(client, ask, &entrance);

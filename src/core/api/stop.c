@@ -1,19 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Stops. What hf_stop_set does must be right in a signal's handler, whatever it has interrupted: it
- * walks a table of fixed size, and posts a task that the client has for that purpose. */
+ * walks tables that are never freed, and posts a task that the client has for that purpose. */
 #include "core/api/stop.h"
 
+#include "base/testing.h"
 #include "core/api/owner.h"
 
 #include <errno.h>
 #include <sched.h>
+#include <stdlib.h>
 #include <unistd.h>
 
-/* Clients beyond that are seen by the waiting thread itself, a little later. */
 #define BELLS 256u
 
-static _Atomic(struct hf_client *) bells[BELLS];
-static _Atomic uint32_t bells_used; /* the length of the part that has been in use */
+/* Clients that have, or have had, waits with a stop. */
+struct bells {
+    _Atomic(struct hf_client *) clients[BELLS];
+    _Atomic(struct bells *) next;
+};
+
+static struct bells bells;
 
 /* Threads that are inside hf_stop_set, and above them the process: a child does not wait for those
  * of its parent. */
@@ -49,12 +55,12 @@ void hf_stop_set(hf_stop *stop)
     int error = errno;
     __atomic_store_n(&stop->is_set, 1, __ATOMIC_SEQ_CST);
     begin_ringing((uint64_t)getpid());
-    uint32_t used = atomic_load(&bells_used);
-    for (uint32_t i = 0; i < used; i++) {
-        struct hf_client *client = atomic_load(&bells[i]);
-        if (client && !hf__forked(client) && atomic_load(&client->stop_wait_count) > 0)
-            ring(client);
-    }
+    for (struct bells *some = &bells; some; some = atomic_load(&some->next))
+        for (uint32_t i = 0; i < BELLS; i++) { /* mutant: stop-reaches-all-clients */
+            struct hf_client *client = atomic_load(&some->clients[i]);
+            if (client && !hf__forked(client) && atomic_load(&client->stop_wait_count) > 0)
+                ring(client);
+        }
     atomic_fetch_sub(&ringing, 1);
     errno = error;
 }
@@ -81,12 +87,12 @@ static void look(struct hf_task *task)
     HF_LIST_FOREACH (link, following, &client->stop_waits) {
         struct hf_stop_wait *wait = HF_CONTAINER(link, struct hf_stop_wait, link);
         if (wait->wanted || is_set(wait->stop))
-            wait->end(wait);
+            wait->end(wait); /* mutant: stop-ends-all-waits-of-client */
     }
     pthread_mutex_unlock(&client->stop_mutex);
 }
 
-/* On the waiting thread. The stop is looked at for those that no bell reaches. */
+/* On the waiting thread. The stop is looked at for those that no bell reaches: memory was short. */
 static void ask(struct hf_interlude *interlude)
 {
     struct hf_stop_wait *wait = HF_CONTAINER(interlude, struct hf_stop_wait, interlude);
@@ -99,18 +105,38 @@ static void ask(struct hf_interlude *interlude)
     ring(wait->client);
 }
 
+static struct bells *next_bells(struct bells *some)
+{
+    struct bells *next = atomic_load(&some->next);
+    /* mutant: stop-finds-room-for-each-client */
+    struct bells *own = next ? NULL : hf__calloc(1, sizeof *own);
+    if (!own || atomic_compare_exchange_strong(&some->next, &next, own))
+        return own ? own : next;
+    free(own);
+    return next;
+}
+
 /* With the client's mutex locked. */
 static void list_client(struct hf_client *client)
 {
-    for (uint32_t i = 0; i < BELLS && !client->stop_listed; i++) {
-        struct hf_client *none = NULL;
-        if (!atomic_compare_exchange_strong(&bells[i], &none, client))
-            continue;
-        client->stop_listed = true;
-        uint32_t used = atomic_load(&bells_used);
-        while (used < i + 1 && !atomic_compare_exchange_weak(&bells_used, &used, i + 1))
-            ;
-    }
+    struct bells *some = client->stop_bell ? NULL : &bells;
+    for (; some; some = next_bells(some))
+        for (uint32_t i = 0; i < BELLS; i++) {
+            struct hf_client *none = NULL;
+            if (!atomic_compare_exchange_strong(&some->clients[i], &none, client))
+                continue;
+            client->stop_bell = &some->clients[i];
+            return;
+        }
+}
+
+bool hf__stop_reaches(struct hf_client *client)
+{
+    pthread_mutex_lock(&client->stop_mutex);
+    list_client(client);
+    bool listed = client->stop_bell != NULL;
+    pthread_mutex_unlock(&client->stop_mutex);
+    return listed;
 }
 
 /* It is counted before it looks at the stop, and a stop is set before the count is looked at. */
@@ -129,7 +155,7 @@ void hf__stop_wait_begin(struct hf_stop_wait *wait, struct hf_client *client, hf
     hf__list_append(&client->stop_waits, &wait->link);
     atomic_fetch_add(&client->stop_wait_count, 1);
     pthread_mutex_unlock(&client->stop_mutex);
-    if (is_set(stop))
+    if (is_set(stop)) /* mutant: stop-comes-before-its-wait */
         ring(client);
 }
 
@@ -160,11 +186,9 @@ void hf__stops_open(struct hf_client *client)
 void hf__stops_close(struct hf_client *client)
 {
     uint64_t process = (uint64_t)getpid(), now;
-    for (uint32_t i = 0; i < BELLS && client->stop_listed; i++) {
-        struct hf_client *own = client;
-        atomic_compare_exchange_strong(&bells[i], &own, NULL);
-    }
-    while (client->stop_listed && (now = atomic_load(&ringing)) >> PROCESS_AT == process &&
+    if (client->stop_bell)
+        atomic_store(client->stop_bell, NULL);
+    while (client->stop_bell && (now = atomic_load(&ringing)) >> PROCESS_AT == process &&
            (uint32_t)now > 0)
         sched_yield();
     pthread_mutex_destroy(&client->stop_mutex);

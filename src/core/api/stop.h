@@ -24,6 +24,9 @@ void hf__stop_wait_begin(struct hf_stop_wait *wait, struct hf_client *client, hf
                          void (*end)(struct hf_stop_wait *wait));
 void hf__stop_wait_end(struct hf_stop_wait *wait);
 
+/* False: there is no memory for that. A wait without a thread of its own would not hear a stop. */
+bool hf__stop_reaches(struct hf_client *client);
+
 /* What the waiting thread does in between; NULL: nothing. */
 struct hf_interlude *hf__stop_wait_interlude(struct hf_stop_wait *wait);
 

@@ -271,8 +271,9 @@ struct hf_client {
     pthread_mutex_t silence_mutex;
     struct hf_link oneshots; /* one-shot questions that are out (loop only) */
     pthread_mutex_t stop_mutex;
-    struct hf_link stop_waits; /* that a stop ends (under stop_mutex, as `stop_listed`) */
-    bool stop_listed;          /* hf_stop_set knows of this client */
+    struct hf_link stop_waits; /* that a stop ends (under stop_mutex, as `stop_bell`) */
+    /* Where hf_stop_set finds this client; NULL: nowhere. */
+    _Atomic(struct hf_client *) *stop_bell;
     _Atomic uint32_t stop_wait_count;
     _Atomic bool stop_posted;
     struct hf_task stop_task; /* looks through them */
