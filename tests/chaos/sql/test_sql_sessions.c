@@ -524,7 +524,7 @@ TEST(session_that_ends_is_a_loss_for_the_holder_and_another_wait_for_the_waiter)
     }
 }
 
-/* ---- a holder that is stopped ---- */
+/* ---- a holder, or a waiter, that is stopped ---- */
 
 #define SHORT_LEASE_MS 2000
 
@@ -570,6 +570,50 @@ TEST(stopped_holder_has_stopped_believing_when_the_next_is_granted)
         if (stopped->believed_us >= granted_us)
             FAIL("it still believed %lld us later", (long long)(stopped->believed_us - granted_us));
         give_back(next);
+        hf_close(client);
+        sql_server_kill(&server);
+    }
+}
+
+static void believe_a_grant(void *arg)
+{
+    struct stopped *stopped = arg;
+    hf_client *client =
+        open_at(stopped->server, stopped->server->port, "",
+                HF_CLIENT_OPTIONS(.driver = HF_DRIVE_CALLER, .lease_ms = SHORT_LEASE_MS));
+    hf_hold *hold;
+
+    CHECK_CODE(hf_lock(client, "one", HF_FOREVER, NULL, &hold), HF_OK);
+    stopped->believed_us = hf_held(hold) ? monotonic_us() : 0;
+    hf_unlock(hold);
+    hf_close(client);
+}
+
+/* It hears of the grant, and of the end of its session, when it goes on. */
+TEST(stopped_waiter_does_not_believe_the_grant_of_an_ended_session)
+{
+    EACH(subject)
+    {
+        struct sql_server server = { 0 };
+        struct stopped *stopped = shared_memory(sizeof *stopped);
+        struct child waiter;
+
+        sql_server_start(&server, subject->kind);
+        stopped->server = &server;
+        hf_client *client =
+            open_at(&server, server.port, "", HF_CLIENT_OPTIONS(.lease_ms = SHORT_LEASE_MS));
+        hf_hold *hold = take_patiently(client, "one");
+        child_start(&waiter, believe_a_grant, stopped);
+        EVENTUALLY(waiters(client, "one") == 1, SOON_MS);
+        child_stop(&waiter);
+        give_back(hold);
+        EVENTUALLY(holders(client, "one") == 1, SOON_MS);
+        CHECK_CODE(hf_lock(client, "one", SOON_MS, NULL, &hold), HF_OK);
+        child_continue(&waiter);
+        EVENTUALLY(stopped->believed_us || waiters(client, "one") == 1, SOON_MS);
+        CHECK_INT(stopped->believed_us, 0);
+        give_back(hold);
+        child_join(&waiter);
         hf_close(client);
         sql_server_kill(&server);
     }

@@ -238,6 +238,7 @@ static void wait_granted(struct session_request *request, const struct sql_answe
 {
     struct session_claim *claim = request->claim;
     note_grant(claim, request, answer);
+    /* mutant: grant-after-a-long-wait */
     bool fresh = hf__session_now(claim->all) - request->sent_at_ms < claim->all->lease_ms / 3;
     struct session_request *beat = fresh ? NULL : claim_request(claim, grant_confirmed);
     hf__session_confirm(claim->session, request->sent_at_ms);
