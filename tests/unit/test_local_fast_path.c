@@ -513,6 +513,39 @@ TEST(what_is_parked_is_not_shown)
     hf_close(client);
 }
 
+static _Atomic unsigned cancel_changes;
+
+/* In place of libc's. No thread of these tests is canceled. */
+int pthread_setcancelstate(int state, int *before)
+{
+    (void)state;
+    cancel_changes++;
+    if (before)
+        *before = PTHREAD_CANCEL_ENABLE;
+    return 0;
+}
+
+/* It costs more than the rest of the path. A pair may leave the path where its thread had to wait
+ * for a processor. */
+TEST(fast_path_does_not_change_whether_its_thread_can_be_canceled)
+{
+    for (int driver = HF_DRIVE_THREAD; driver <= HF_DRIVE_CALLER; driver++) {
+        hf_client *client;
+        char url[600];
+        unsigned before, pairs = 0;
+        snprintf(url, sizeof(url), "local://%s", temp_dir());
+        CHECK_INT(hf_open(&client, url, &HF_CLIENT_OPTIONS(.driver = (hf_driver)driver)), HF_OK);
+        lock_and_unlock(client, "name", HF_MUTEX);
+        do {
+            before = cancel_changes;
+            lock_and_unlock(client, "name", HF_MUTEX);
+            CHECK(++pairs < 10000);
+        } while (cancel_changes != before);
+        hf_close(client);
+        CHECK(cancel_changes != before);
+    }
+}
+
 /* ---- all at once ---- */
 
 struct crowd {
