@@ -127,12 +127,12 @@ int hf_election_leader(hf_client *client, const char *name, hf_leader *ret)
 /* ---- watching ---- */
 
 /* A text that is not known for a while is no change. */
-static bool is_same(const hf_leader *one, const hf_leader *other)
+static bool is_same(const hf_leader *now, const hf_leader *told)
 {
     /* mutant: each-look-is-a-change */
-    return one->leads == other->leads && one->token == other->token &&
-           strcmp(one->owner_key, other->owner_key) == 0 &&
-           (!*one->text || !*other->text || strcmp(one->text, other->text) == 0);
+    return now->leads == told->leads && now->token == told->token &&
+           strcmp(now->owner_key, told->owner_key) == 0 &&
+           (!*now->text || strcmp(now->text, told->text) == 0);
 }
 
 static void pause_watch(struct hf_watch *watch)

@@ -291,6 +291,52 @@ TEST(who_is_not_connected_is_shown_by_its_key)
     server_kill(&server);
 }
 
+struct watched {
+    _Atomic int calls, with_text;
+};
+
+static void note_leader(void *arg, const hf_leader *leader)
+{
+    struct watched *watched = arg;
+
+    CHECK(leader->leads);
+    watched->with_text += strcmp(leader->text, "Eve") == 0;
+    watched->calls++;
+}
+
+static bool is_told_while_leader_runs(struct watched *watched, hf_client *leader)
+{
+    CHECK_CODE(hf_dispatch(leader), HF_OK);
+    return watched->calls == 2;
+}
+
+/* Its connection is gone when the watch begins, and comes back later. */
+TEST(watch_tells_the_text_of_a_leader_that_connects_again)
+{
+    struct watched watched = { 0 };
+    hf_client *leader = NULL;
+    hf_hold *leadership;
+    hf_watch *watch;
+    server_start(&server);
+    hf_client *client = open_with("");
+
+    CHECK_CODE(hf_open(&leader, server_url(&server, 20000),
+                       &HF_CLIENT_OPTIONS(.driver = HF_DRIVE_CALLER, .owner_text = "Eve")),
+               HF_OK);
+    CHECK_CODE(hf_campaign(leader, "one", SOON_MS, NULL, &leadership), HF_OK);
+    CHECK(server_tell(&server, "CLIENT KILL TYPE normal SKIPME yes", NULL, 0));
+    CHECK_CODE(hf_election_watch(client, "one", 20, note_leader, &watched, &watch), HF_OK);
+    EVENTUALLY(watched.calls == 1, SOON_MS);
+    CHECK_INT(watched.with_text, 0);
+    EVENTUALLY(is_told_while_leader_runs(&watched, leader), SOON_MS);
+    CHECK_INT(watched.with_text, 1);
+    hf_watch_end(watch);
+    CHECK_CODE(hf_resign(leadership), HF_OK);
+    hf_close(leader);
+    hf_close(client);
+    server_kill(&server);
+}
+
 static hf_client *open_without(const char *right)
 {
     char words[120], url[160];
