@@ -121,13 +121,13 @@ static int check_mode(const struct hf_client *client, hf_mode mode)
 
 void hf_client_options_init(hf_client_options *options, size_t size)
 {
-    memset(options, 0, size);
+    memset(options, 0, size); /* mutant: client-options-begin-with-zeros */
     options->size = size;
 }
 
 void hf_lock_options_init(hf_lock_options *options, size_t size)
 {
-    memset(options, 0, size);
+    memset(options, 0, size); /* mutant: no-more-than-size-is-written */
     options->size = size;
 }
 
