@@ -48,8 +48,8 @@ NAMES = {
     "own-self": "holdfast, layout=session, by the caller",
     "own-single": "holdfast, layout=session, a client each",
 }
-# With layout=session: the same program with another URL.
-OWN = "own-"
+# The same program with another URL.
+OPTIONS = {"own-": "&layout=session", "many-": "&connections=8"}
 
 
 class Spent:
@@ -77,12 +77,14 @@ class Bench(Run):
         name = NAMES[who]
         return name if isinstance(name, str) else name[self.kind]
 
-    def workers(self, *subjects):
+    def start(self, who):
         url, *more = self.arguments
-        return {who: self.keep(Worker(Spent(self.server), self.worker, who.removeprefix(OWN),
-                                      f"{url}&layout=session" if who.startswith(OWN) else url,
-                                      *more))
-                for who in subjects}
+        prefix = next(filter(who.startswith, OPTIONS), "")
+        return self.keep(Worker(Spent(self.server), self.worker, who.removeprefix(prefix),
+                                url + OPTIONS.get(prefix, ""), *more))
+
+    def workers(self, *subjects):
+        return {who: self.start(who) for who in subjects}
 
     def settings(self):
         words = (["mariadb", "--no-defaults", "-BN", "-u", USER, f"-p{PASSWORD}", "-S",
@@ -136,11 +138,15 @@ class Bench(Run):
     def threads(self):
         self.table.head(f"{THREADS} THREADS, a name each", "pairs/s", "x bare", "p99 us",
                         "client us")
-        figures = interleave(self.workers("bare", "thread"), self.rounds, "pairs", THREADS, RUN_MS)
+        figures = interleave(self.workers("bare", "thread", "many-thread"), self.rounds, "pairs",
+                             THREADS, RUN_MS)
         names = {"bare": f"bare statements, {THREADS} connections",
-                 "thread": "holdfast, one client"}
+                 "thread": "holdfast, one client",
+                 "many-thread": "holdfast, one client, connections=8"}
         self.table.rows(figures, names.get, cells.rate(), cells.times(figures["bare"], by_rate),
                         cells.microseconds("p99"), cells.per_pair("client"))
+        self.table.aim(f"{THREADS} threads, connections=8, x one connection",
+                       ratio(figures["many-thread"], figures["thread"], by_rate), 1.1, False)
         self.stop()
 
     def run(self):

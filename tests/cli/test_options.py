@@ -229,6 +229,10 @@ def an_option_without_effect_at_a_database_is_refused(box):
         for hosts in ('db.example', 'localhost,localhost:77'):
             refuses(box, 'socket stands in the place of', '-e', f'{scheme}://{hosts}/app?socket=/s',
                     'schema', 'print')
+        box.expect(0, '-e', f'{scheme}://a/app?connections=16', 'schema', 'print')
+        for option, why in (('connections=17', 'is a number of connections from 1 to 16'),
+                            ('connections=2&layout=session', 'connections is for tables')):
+            refuses(box, why, '-e', f'{scheme}://a/app?{option}', 'schema', 'print')
 
 
 @test

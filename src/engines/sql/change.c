@@ -221,7 +221,7 @@ void hf__sql_oneshot(struct hf_engine *engine, struct hf_oneshot *change)
         hf__sql_diagnose((struct sql *)engine, change);
         return;
     }
-    struct sql *sql = (struct sql *)engine;
+    struct sql *sql = hf__sql_part(engine, change->name, change->name_length);
     struct sql_task *task = hf__task_new(sql, change->name, change->name_length);
     if (!task) {
         hf__explain(&change->error, HF_ENOMEM, 0, "out of memory for a request");
@@ -254,7 +254,7 @@ void hf__sql_oneshot(struct hf_engine *engine, struct hf_oneshot *change)
 void hf__sql_detach(struct hf_engine *engine, struct hf_oneshot *change)
 {
     unsigned char owner[SQL_OWNER_SIZE];
-    hf__owner_write((struct sql *)engine, change->op, owner);
+    hf__owner_write(hf__sql_part_of(engine, change->op), change->op, owner);
     hf__owner_key(owner, change->key_out);
     change->code = HF_OK;
     hf__oneshot_done(engine, change);

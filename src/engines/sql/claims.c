@@ -17,8 +17,8 @@ static void write_number(unsigned char *bytes, uint64_t number)
 void hf__owner_write(const struct sql *sql, const struct hf_op *op,
                      unsigned char owner[SQL_OWNER_SIZE])
 {
-    write_number(owner, sql->base.host->id[0]);
-    write_number(owner + 8, sql->base.host->id[1]);
+    write_number(owner, sql->id[0]);
+    write_number(owner + 8, sql->id[1]);
     write_number(owner + 16, op->engine.word[0]);
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The engines `postgres:` and `mysql:`: opening, closing, and their tables. */
 #include "base/error.h"
+#include "base/rand.h"
 #include "base/testing.h"
 #include "engines/sql/session/session.h"
 #include "engines/sql/sql.h"
@@ -36,69 +37,101 @@ static char *write_statements(const struct sql *sql, enum sql_script_number numb
     return text;
 }
 
-static int open_sql(struct hf_engine **ret, const struct hf_engine_ops *ops,
-                    const struct hf_engine_ops *layout_ops, const struct sql_driver *driver,
-                    const struct hf_host *host, struct hf_url *url, hf_error *error)
+static void free_part(struct sql *part)
 {
-    *ret = NULL;
+    free(part->schema);
+    free(part->grants);
+    hf__schema_name_close(part);
+    free(part);
+}
+
+/* To the database each part is a client of its own. NULL: out of memory. */
+static struct sql *open_part(const struct sql_settings *settings, const struct hf_engine_ops *ops,
+                             const struct hf_host *host, unsigned number)
+{
     struct sql *sql = hf__calloc(1, sizeof *sql);
     if (!sql)
-        return hf__error_set(error, HF_ENOMEM, 0, "out of memory for a client of a database");
-    int code = hf__sql_settings(&sql->settings, driver, url, error);
-    bool by_session = code == HF_OK && sql->settings.sessions > 0;
-    if (by_session)
-        code = hf__session_open(ret, &sql->settings, host, error);
-    if (by_session || code != HF_OK) {
-        free(sql);
-        return code;
-    }
-    sql->base = (struct hf_engine){ .ops = sql->settings.layout ? layout_ops : ops, .host = host };
-    sql->dialect = driver->dialect;
+        return NULL;
+    sql->settings = *settings;
+    sql->base = (struct hf_engine){ .ops = ops, .host = host };
+    sql->dialect = settings->driver->dialect;
+    sql->id[0] = host->id[0];
+    sql->id[1] = host->id[1] + number; /* mutant: parts-have-one-identity */
     bool named = hf__schema_name_open(sql);
     sql->base.schema = sql->schema = write_statements(sql, SQL_SCHEMA);
     sql->base.grants = sql->grants = write_statements(sql, SQL_GRANTS);
     if (!named || !sql->schema || !sql->grants) {
-        hf__schema_name_close(sql);
-        free(sql->schema);
-        free(sql->grants);
-        free(sql);
-        return hf__error_set(error, HF_ENOMEM, 0, "out of memory for a client of a database");
+        free_part(sql);
+        return NULL;
     }
     snprintf(sql->settings.session, sizeof sql->settings.session,
-             "holdfast%016" PRIx64 "%016" PRIx64, host->id[0], host->id[1]);
-    snprintf(sql->channel, sizeof sql->channel, "hf_%016" PRIx64 "%016" PRIx64, host->id[0],
-             host->id[1]);
+             "holdfast%016" PRIx64 "%016" PRIx64, sql->id[0], sql->id[1]);
+    snprintf(sql->channel, sizeof sql->channel, "hf_%016" PRIx64 "%016" PRIx64, sql->id[0],
+             sql->id[1]);
     hf__link_init(&sql->renewals);
     hf__link_open(sql);
     hf__waiting_open(sql);
     hf__counter_open(sql);
-    *ret = &sql->base;
+    return sql;
+}
+
+static int open_sql(struct hf_engine **ret, const struct hf_engine_ops *ops,
+                    const struct hf_engine_ops *layout_ops, const struct sql_driver *driver,
+                    const struct hf_host *host, struct hf_url *url, hf_error *error)
+{
+    struct sql_settings settings = { .driver = driver };
+    struct sql *first = NULL;
+    *ret = NULL;
+    int code = hf__sql_settings(&settings, driver, url, error);
+    if (code != HF_OK)
+        return code;
+    if (settings.sessions > 0)
+        return hf__session_open(ret, &settings, host, error);
+    for (unsigned i = 0; i < settings.connections; i++) {
+        struct sql *part = open_part(&settings, settings.layout ? layout_ops : ops, host, i);
+        if (!part) {
+            while (i-- > 0)
+                free_part(first->parts[i]);
+            return hf__error_set(error, HF_ENOMEM, 0, "out of memory for a client of a database");
+        }
+        first = first ? first : part;
+        first->parts[i] = part;
+        part->first = first;
+    }
+    *ret = &first->base;
     return HF_OK;
 }
 
+struct sql *hf__sql_part(struct hf_engine *engine, const char *name, uint32_t length)
+{
+    struct sql *first = (struct sql *)engine;
+    if (!name || first->settings.connections == 1)
+        return first;
+    /* The lower bits choose among the bits of `contended`. */
+    return first->parts[(hf__hash(name, length) >> 32) % first->settings.connections];
+}
+
+/* The last part frees all of them: each other one counts at the first. */
 static void end_close(struct hf_timer *timer)
 {
-    struct sql *sql = HF_CONTAINER(timer, struct sql, closing);
-    void (*closed)(void *arg) = sql->closed;
-    void *arg = sql->closed_arg;
+    struct sql *sql = HF_CONTAINER(timer, struct sql, closing), *first = sql->first;
     hf__link_remove(&sql->settle.link);
     hf__list_append_all(&sql->free_tasks, &sql->settling);
     hf__link_close(sql);
     hf__waiting_close(sql);
-    free(sql->schema);
-    free(sql->grants);
-    hf__schema_name_close(sql);
-    free(sql);
+    if (--first->open_parts > 0)
+        return;
+    void (*closed)(void *arg) = first->closed;
+    void *arg = first->closed_arg;
+    for (unsigned i = first->settings.connections; i-- > 0;)
+        free_part(first->parts[i]);
     closed(arg);
 }
 
 /* The receipts of takes that have just been answered go first. */
-static void close_sql(struct hf_engine *engine, void (*closed)(void *arg), void *arg)
+static void close_part(struct sql *sql)
 {
-    struct sql *sql = (struct sql *)engine;
     bool waits = sql->unsettled > 0 && hf__peer_is_ready(&sql->peer);
-    sql->closed = closed;
-    sql->closed_arg = arg;
     hf__timer_init(&sql->closing, end_close);
     if (waits) /* mutant: client-closes-before-receipts-are-deleted */
         hf__timer_start(sql->base.host->loop, &sql->closing, hf__sql_now(sql) + CLOSE_MS);
@@ -106,18 +139,38 @@ static void close_sql(struct hf_engine *engine, void (*closed)(void *arg), void 
         end_close(&sql->closing);
 }
 
+static void close_sql(struct hf_engine *engine, void (*closed)(void *arg), void *arg)
+{
+    struct sql *first = (struct sql *)engine;
+    unsigned count = first->settings.connections;
+    first->open_parts = count;
+    for (unsigned i = 0; i < count; i++) {
+        struct sql *sql = first->parts[i];
+        sql->closed = closed;
+        sql->closed_arg = arg;
+    }
+    for (unsigned i = 0; i < count; i++)
+        close_part(first->parts[i]);
+}
+
 static void forked_sql(struct hf_engine *engine)
 {
-    struct sql *sql = (struct sql *)engine;
-    if (sql->connection)
-        sql->connection->driver->forked(sql->connection);
+    const struct sql *first = (struct sql *)engine;
+    for (unsigned i = 0; i < first->settings.connections; i++) {
+        struct sql_connection *connection = first->parts[i]->connection;
+        if (connection)
+            connection->driver->forked(connection);
+    }
 }
 
 static void why_silent_sql(struct hf_engine *engine, struct hf_op *op, hf_error **error)
 {
-    struct sql *sql = (struct sql *)engine;
-    if (!hf__row_lock_explain(sql, op, error))
-        hf__peer_why_silent(&sql->peer, error);
+    const struct sql *first = (struct sql *)engine;
+    struct sql *part = op ? hf__sql_part_of(engine, op) : NULL;
+    if (part && !hf__row_lock_explain(part, op, error))
+        hf__peer_why_silent(&part->peer, error);
+    for (unsigned i = 0; i < first->settings.connections && !part && !*error; i++)
+        hf__peer_why_silent(&first->parts[i]->peer, error);
 }
 
 #define SQL_CAPS                                                                                   \

@@ -145,7 +145,7 @@ static void inspect_answered(struct sql_task *task, const struct sql_answer *ans
 
 void hf__sql_inspect(struct hf_engine *engine, struct hf_oneshot *query)
 {
-    struct sql *sql = (struct sql *)engine;
+    struct sql *sql = hf__sql_part(engine, query->name, query->name_length);
     struct sql_task *task =
         hf__task_new(sql, query->name ? query->name : "", query->name ? query->name_length : 0);
     if (!task) {

@@ -334,7 +334,7 @@ static void begin_attempt(struct sql_task *task)
 
 void hf__sql_attempt(struct hf_engine *engine, struct hf_op *op)
 {
-    struct sql *sql = (struct sql *)engine;
+    struct sql *sql = hf__sql_part_of(engine, op);
     struct hf_known *known = &op->engine.known;
     enum hf_asked asked = op->in.attach_key                          ? HF_ASKED_ATTACH
                           : op->in.enqueue || hf__known_holds(known) ? HF_ASKED_ATTEMPT
@@ -400,8 +400,8 @@ static void renewal_answered(struct sql_task *task, const struct sql_answer *ans
 
 void hf__sql_renew(struct hf_engine *engine, struct hf_lease *lease)
 {
-    struct sql *sql = (struct sql *)engine;
     struct hf_op *op = HF_CONTAINER(lease, struct hf_op, engine.own_lease);
+    struct sql *sql = hf__sql_part_of(engine, op);
     if (op->engine.word[1] & SQL_RENEWING)
         return;
     struct sql_task *task = hf__task_about(sql, op);
@@ -481,7 +481,7 @@ static void run_way_out(struct sql_task *task)
 
 void hf__sql_release(struct hf_engine *engine, struct hf_op *op)
 {
-    struct sql *sql = (struct sql *)engine;
+    struct sql *sql = hf__sql_part_of(engine, op); /* mutant: release-over-another-connection */
     bool is_there = hf__known_is_there(&op->engine.known);
     hf__waiting_remove(sql, op);
     forget_renewal(sql, op);

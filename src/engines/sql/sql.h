@@ -66,21 +66,26 @@ struct sql_task {
  * has no reply, may have read the clock before a token that is forgotten by now. */
 #define SQL_SLOW_GRANT_MS 500
 
+#define SQL_CONNECTIONS_MAX 16
 #define SQL_WAITER_BUCKETS 64u
 /* Of more names than this whose rows are locked, the others are not known as such. */
 #define SQL_LOCKED_ROWS 32u
 /* What the scripts answer for a name that is in use as another kind: this, and the hf_kind. */
 #define SQL_OTHER_KIND 20
 
+/* A part of a client: one of its connections, and all claims whose names belong to that. */
 struct sql {
     struct hf_engine base;
     struct sql_settings settings;
+    struct sql *first; /* the part that the core knows, which alone has the list of all */
+    struct sql *parts[SQL_CONNECTIONS_MAX];
+    unsigned open_parts; /* of the first one: those that have not closed */
     enum sql_dialect dialect;
     struct sql_named *named; /* with schema=: the scripts with that name in them; else NULL */
     char *schema;            /* the statements that make the tables */
     char *grants;            /* ... and that let another user use them */
-    char session[48];        /* what our sessions are called: "holdfast" and the client's id */
-    char channel[40];        /* the notifications for this client */
+    uint64_t id[2];          /* the first half of each owner: no other part's, or client's */
+    char channel[40];        /* the notifications for this part */
     uint64_t claims;         /* numbers given to claims so far */
     /* link.c */
     struct hf_peer peer;
@@ -120,6 +125,15 @@ struct sql {
 #define SQL_RENEWING 2u
 #define SQL_WAITED 4u     /* other owners have wanted the name */
 #define SQL_POLLS_SHIFT 8 /* above: how often it has looked in vain since it waits */
+
+/* All requests about a name go over the connection of this part: the order of that connection is
+ * what their answers rest on (docs/internals/fast-paths.md). NULL: requests about no name. */
+struct sql *hf__sql_part(struct hf_engine *engine, const char *name, uint32_t length);
+
+static inline struct sql *hf__sql_part_of(struct hf_engine *engine, const struct hf_op *op)
+{
+    return hf__sql_part(engine, op->in.name, op->in.name_length);
+}
 
 static inline int64_t hf__sql_now(const struct sql *sql)
 {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a URL of a database says: postgres://[user[:password]@]host[:port][,host...]/database
  * [?socket=PATH][&timeout=MS][&tls=verify|insecure|off][&ca=FILE][&cert=FILE&key=FILE]
- * [&durability=full|relaxed][&schema=NAME][&layout=NAME][&stale=SECONDS], with layout=session
- * [&sessions=N][&lock_key=FORM]; mysql: and mariadb: the same without schema and durability. */
+ * [&durability=full|relaxed][&schema=NAME][&connections=N][&layout=NAME][&stale=SECONDS], with
+ * layout=session [&sessions=N][&lock_key=FORM] in place of connections; mysql: and mariadb: the
+ * same without schema and durability. */
 #include "engines/common/settings.h"
 #include "engines/sql/session/session.h"
 #include "engines/sql/sql.h"
@@ -14,10 +15,11 @@
 #define NOT_GIVEN (-1)
 #define SESSIONS_DEFAULT 8u
 #define SESSIONS_MAX 64
+#define CONNECTIONS_DEFAULT 1
 
 struct options {
     int64_t timeout_ms;
-    int64_t stale_s, sessions;
+    int64_t stale_s, sessions, connections;
     const char *socket, *ca, *cert, *key, *layout, *schema;
     uint32_t tls, durability, lock_key;
 };
@@ -49,6 +51,13 @@ static const struct hf_setting table[] = {
       .number = NOT_GIVEN,
       .min = 2,
       .max = SESSIONS_MAX },
+    { .name = "connections",
+      .type = HF_SETTING_NUMBER,
+      .at = offsetof(struct options, connections),
+      .unit = "connections",
+      .number = NOT_GIVEN,
+      .min = 1,
+      .max = SQL_CONNECTIONS_MAX },
     { .name = "tls",
       .type = HF_SETTING_CHOICE,
       .at = offsetof(struct options, tls),
@@ -145,6 +154,9 @@ static int refuse_session_options(const struct options *options, bool by_session
 {
     if (!by_session && (options->sessions != NOT_GIVEN || options->lock_key != HF_SETTING_ABSENT))
         return hf__url_refuse(url, error, "sessions and lock_key are for layout=session");
+    if (by_session && options->connections != NOT_GIVEN)
+        return hf__url_refuse(url, error,
+                              "connections is for tables: with layout=session it is sessions=N");
     if (by_session && (options->schema || options->durability != HF_SETTING_ABSENT))
         return hf__url_refuse(url, error,
                               "schema and durability are for tables: layout=session has none");
@@ -227,6 +239,8 @@ int hf__sql_settings(struct sql_settings *settings, const struct sql_driver *dri
         settings->session_key =
             options.lock_key == HF_SETTING_ABSENT ? SESSION_KEY_NAME : options.lock_key;
     }
+    settings->connections =
+        options.connections == NOT_GIVEN ? CONNECTIONS_DEFAULT : (unsigned)options.connections;
     settings->stale_s = options.stale_s == NOT_GIVEN ? 0 : options.stale_s;
     settings->schema = options.schema ? options.schema : "";
     settings->ca = options.ca;

@@ -302,6 +302,41 @@ TEST(request_that_was_given_up_is_never_executed)
     }
 }
 
+/* One of several connections is held up, and the names of the others are not. What was asked on it
+ * arrives when all that has been taken and released on another one. */
+TEST(request_on_a_connection_of_several_that_was_given_up_is_never_executed)
+{
+    static const char *const names[] = { "a", "b", "c", "d", "e", "f", "g", "h" };
+    enum { NAMES = sizeof names / sizeof *names };
+
+    EACH_DATABASE(kind)
+    {
+        struct relayed relayed;
+        struct outcome outcomes[NAMES] = { 0 };
+        hf_hold *hold = NULL;
+
+        begin_relayed(&relayed, *kind, 500, LEASE_MS);
+        hf_close(relayed.client);
+        relayed.server.connections = 4;
+        relayed.client = sql_open(&relayed.server, relayed.relay.port, 500, LEASE_MS);
+        give_back(take_patiently(relayed.client, names[0]));
+        relay_hold(&relayed.relay);
+        CHECK_CODE(hf_lock(relayed.client, names[0], 100, NULL, &hold), HF_UNREACHABLE);
+        for (int i = 0; i < NAMES; i++)
+            CHECK_CODE(hf_lock_async(relayed.client, names[i], HF_FOREVER, NULL, record_outcome,
+                                     &outcomes[i], NULL),
+                       HF_OK);
+        for (int i = 0; i < NAMES; i++)
+            give_back(await_grant(&outcomes[i]));
+        hf_close(relayed.client);
+        relay_let_go(&relayed.relay);
+        for (int i = 0; i < NAMES; i++)
+            check_nothing_left(relayed.other, names[i]);
+        relayed.client = sql_open(&relayed.server, relayed.server.port, SOON_MS, LEASE_MS);
+        end_relayed(&relayed);
+    }
+}
+
 TEST(release_that_did_not_arrive_is_repeated)
 {
     EACH_DATABASE(kind)

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sessions that an administrator ends at the server: of a holder, of a waiter, and the one that
- * listens. The rows stay, so nothing is lost. */
+/* Sessions that an administrator ends at the server: of a holder, of a waiter, the one that
+ * listens, and some of several that a client has. The rows stay, so nothing is lost. */
 #include "conformance.h"
 #include "sql_server.h"
 
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -168,4 +169,152 @@ TEST(session_that_listens_is_replaced_when_it_is_killed)
     end_sessions(&scene, scene.of_waiter);
     EVENTUALLY(listens(&scene), SOON_MS);
     end(&scene);
+}
+
+/* ---- clients with several connections ---- */
+
+#define CONNECTIONS 4
+#define NAMES 8
+#define THREADS 8
+#define TURNS 4
+#define KILLS 4
+
+static const char *const names[NAMES] = { "a", "b", "c", "d", "e", "f", "g", "h" };
+
+struct crowd {
+    struct scene scene; /* both clients have several connections */
+    _Atomic int inside[NAMES], working;
+};
+
+static int count_of(const char *sessions)
+{
+    int count = *sessions != '\0';
+    for (; *sessions; sessions++)
+        count += *sessions == ',';
+    return count;
+}
+
+/* Each connection fences its own former session, and no other one of the client's. */
+static void check_sessions_stay(struct crowd *crowd)
+{
+    char before[SESSIONS_SIZE], after[SESSIONS_SIZE];
+    hf_hold *holds[NAMES];
+
+    for (int i = 0; i < NAMES; i++)
+        holds[i] = take_patiently(crowd->scene.holder, names[i]);
+    note_sessions(&crowd->scene, "1 = 1", "", before);
+    CHECK_INT(count_of(before), CONNECTIONS);
+    for (int i = 0; i < NAMES; i++)
+        give_back(holds[i]);
+    for (int i = 0; i < NAMES; i++)
+        give_back(take_patiently(crowd->scene.holder, names[i]));
+    note_sessions(&crowd->scene, "1 = 1", before, after);
+    CHECK_STR(after, "");
+}
+
+static void be_alone(struct crowd *crowd, int name)
+{
+    CHECK_INT(crowd->inside[name]++, 0);
+    sched_yield();
+    CHECK_INT(--crowd->inside[name], 0);
+}
+
+/* Names in a row, so that the threads want some of the same. */
+static void lock_some(struct crowd *crowd, hf_client *client, int first)
+{
+    hf_lock_item items[3];
+    hf_hold_set *set;
+
+    for (int i = 0; i < 3; i++)
+        items[i] = (hf_lock_item){ .client = client, .name = names[(first + i) % NAMES] };
+    CHECK_CODE(hf_lock_all(items, 3, HF_FOREVER, NULL, &set), HF_OK);
+    for (int i = 0; i < 3; i++)
+        be_alone(crowd, (first + i) % NAMES);
+    CHECK_CODE(hf_unlock_all(set), HF_OK);
+}
+
+static void end_some_sessions(struct crowd *crowd)
+{
+    char of_all[SESSIONS_SIZE];
+
+    for (int i = 0; i < KILLS && crowd->working > 0; i++) {
+        note_sessions(&crowd->scene, "1 = 1", "", of_all);
+        char *second = strchr(of_all, ',');
+        if (second && strchr(second + 1, ','))
+            *strchr(second + 1, ',') = '\0';
+        if (*of_all)
+            end_sessions(&crowd->scene, of_all);
+    }
+}
+
+/* One name at the same instant, and several that are behind several connections. */
+static void contend(void *arg, int index)
+{
+    struct crowd *crowd = arg;
+    hf_client *client = index % 2 ? crowd->scene.holder : crowd->scene.waiter;
+
+    if (index == THREADS) {
+        end_some_sessions(crowd);
+        return;
+    }
+    for (int turn = 0; turn < TURNS; turn++) {
+        hf_hold *hold = NULL;
+        CHECK_CODE(hf_lock(client, names[turn % NAMES], HF_FOREVER, NULL, &hold), HF_OK);
+        be_alone(crowd, turn % NAMES);
+        give_back(hold);
+        lock_some(crowd, client, index + turn);
+    }
+    crowd->working--;
+}
+
+static void check_exclusion_while_sessions_are_killed(struct crowd *crowd)
+{
+    crowd->working = THREADS;
+    threads_run(THREADS + 1, contend, crowd);
+    for (int i = 0; i < NAMES; i++)
+        check_nothing_left(crowd->scene.holder, names[i]);
+}
+
+static void check_waiters_have_their_turn(struct crowd *crowd)
+{
+    struct scene *scene = &crowd->scene;
+    struct outcome outcomes[NAMES] = { 0 };
+    hf_hold *holds[NAMES];
+
+    for (int i = 0; i < NAMES; i++)
+        holds[i] = take_patiently(scene->holder, names[i]);
+    for (int i = 0; i < NAMES; i++)
+        CHECK_CODE(hf_lock_async(scene->waiter, names[i], HF_FOREVER, NULL, record_outcome,
+                                 &outcomes[i], NULL),
+                   HF_OK);
+    for (int i = 0; i < NAMES; i++)
+        EVENTUALLY(waiters(scene->holder, names[i]) == 1, SOON_MS);
+    note_sessions(scene, "1 = 1", "", scene->of_holder);
+    *strchr(scene->of_holder, ',') = '\0';
+    end_sessions(scene, scene->of_holder);
+    for (int i = 0; i < NAMES; i++) {
+        CHECK(hf_held(holds[i]));
+        CHECK_INT(outcomes[i].calls, 0);
+        CHECK_CODE(hf_unlock(holds[i]), HF_OK);
+        give_back(await_grant(&outcomes[i]));
+    }
+}
+
+TEST(names_of_several_connections_stay_exclusive_while_sessions_are_killed)
+{
+    EACH_DATABASE(kind)
+    {
+        struct crowd crowd = { .scene.server.connections = CONNECTIONS };
+        struct scene *scene = &crowd.scene;
+
+        sql_server_start(&scene->server, *kind);
+        scene->holder = sql_open(&scene->server, scene->server.port, SOON_MS, LEASE_MS);
+        check_sessions_stay(&crowd);
+        scene->waiter = sql_open(&scene->server, scene->server.port, SOON_MS, LEASE_MS);
+        check_exclusion_while_sessions_are_killed(&crowd);
+        check_waiters_have_their_turn(&crowd);
+        hf_close(scene->waiter);
+        hf_close(scene->holder);
+        sql_server_kill(&scene->server);
+    }
 }

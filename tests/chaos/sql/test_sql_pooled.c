@@ -17,7 +17,21 @@ struct pooled {
     char port[8];
 };
 
-static void begin(struct pooled *pooled)
+static hf_client *open_pooled(const struct pooled *pooled, const char *more)
+{
+    hf_client_options options = { .size = sizeof(options), .lease_ms = LEASE_MS };
+    hf_client *client = NULL;
+    char url[200];
+
+    snprintf(url, sizeof(url),
+             "postgres://" SQL_SERVER_USER "@127.0.0.1:%d/" SQL_SERVER_DATABASE
+             "?tls=off&timeout=%d%s",
+             pooled->relay.port, TIMEOUT_MS, more);
+    CHECK_CODE(hf_open(&client, url, &options), HF_OK);
+    return client;
+}
+
+static void begin_with(struct pooled *pooled, const char *more)
 {
     *pooled = (struct pooled){ .server.options = { "-c", "log_statement=all" } };
     sql_server_start(&pooled->server, "postgres");
@@ -25,14 +39,13 @@ static void begin(struct pooled *pooled)
     pooled->pooler.options[0] = pooled->port;
     sql_server_start(&pooled->pooler, "pgbouncer");
     relay_start(&pooled->relay, pooled->pooler.port);
-    hf_client_options options = { .size = sizeof(options), .lease_ms = LEASE_MS };
-    char url[200];
-    snprintf(url, sizeof(url),
-             "postgres://" SQL_SERVER_USER "@127.0.0.1:%d/" SQL_SERVER_DATABASE
-             "?tls=off&timeout=%d",
-             pooled->relay.port, TIMEOUT_MS);
-    CHECK_CODE(hf_open(&pooled->client, url, &options), HF_OK);
+    pooled->client = open_pooled(pooled, more);
     give_back(take_patiently(pooled->client, "warm"));
+}
+
+static void begin(struct pooled *pooled)
+{
+    begin_with(pooled, "");
 }
 
 static void end(struct pooled *pooled)
@@ -132,4 +145,50 @@ TEST(row_that_is_locked_delays_no_other_name_behind_a_pooler)
     give_back(take(pooled.client, "other", HF_MUTEX, 0));
     thread_join(&thread);
     end(&pooled);
+}
+
+struct visits {
+    struct pooled pooled;
+    hf_client *other;
+    _Atomic int inside[3];
+};
+
+static void visit(void *arg, int index)
+{
+    static const char *const names[] = { "a", "b", "c" };
+    struct visits *visits = arg;
+    hf_client *client = index % 2 ? visits->other : visits->pooled.client;
+    hf_lock_item items[3];
+    hf_hold_set *set;
+
+    for (int turn = 0; turn < 5; turn++) {
+        int at = (index + turn) % 3;
+        hf_hold *hold = NULL;
+        CHECK_CODE(hf_lock(client, names[at], HF_FOREVER, NULL, &hold), HF_OK);
+        CHECK_INT(visits->inside[at]++, 0);
+        CHECK_INT(--visits->inside[at], 0);
+        give_back(hold);
+        for (int i = 0; i < 3; i++)
+            items[i] = (hf_lock_item){ .client = client, .name = names[(at + i) % 3] };
+        CHECK_CODE(hf_lock_all(items, 3, HF_FOREVER, NULL, &set), HF_OK);
+        for (int i = 0; i < 3; i++)
+            CHECK_INT(visits->inside[i]++, 0);
+        for (int i = 0; i < 3; i++)
+            CHECK_INT(--visits->inside[i], 0);
+        CHECK_CODE(hf_unlock_all(set), HF_OK);
+    }
+}
+
+TEST(names_of_several_connections_are_exclusive_behind_a_pooler)
+{
+    struct visits visits = { .inside = { 0 } };
+
+    begin_with(&visits.pooled, "&connections=3");
+    visits.other = open_pooled(&visits.pooled, "&connections=3");
+    threads_run(6, visit, &visits);
+    check_nothing_left(visits.pooled.client, "a");
+    check_nothing_left(visits.pooled.client, "b");
+    check_nothing_left(visits.pooled.client, "c");
+    hf_close(visits.other);
+    end(&visits.pooled);
 }

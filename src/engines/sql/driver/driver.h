@@ -65,6 +65,7 @@ struct sql_settings {
     const char *schema;              /* of the tables; "": the search path decides */
     int64_t stale_s;                 /* see SQL_P_STALE_S */
     bool relaxed;                    /* durability=relaxed: a commit need not be on disk */
+    unsigned connections;            /* of one client; see hf__sql_part */
     unsigned sessions;               /* layout=session: how many at most; 0: another layout */
     unsigned session_key;            /* ... an enum session_key_form */
     char session[48]; /* what our sessions are called at the server, letters and digits;

@@ -184,11 +184,14 @@ void sql_server_continue(struct sql_server *server)
 const char *sql_server_url(const struct sql_server *server, int port)
 {
     static _Thread_local char url[160];
+    char option[40] = "";
 
+    if (server->connections > 0)
+        snprintf(option, sizeof(option), "&connections=%d", server->connections);
     snprintf(url, sizeof(url),
              "%s://" SQL_SERVER_USER ":" SQL_SERVER_PASSWORD "@127.0.0.1:%d/" SQL_SERVER_DATABASE
-             "?tls=off",
-             server->kind, port);
+             "?tls=off%s",
+             server->kind, port, option);
     return url;
 }
 

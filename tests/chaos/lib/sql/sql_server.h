@@ -20,6 +20,7 @@ struct sql_server {
                          the server behind it */
     const char *options[SQL_SERVER_OPTIONS];
     struct child process;
+    int connections; /* of each client; 0: as the library has it */
     int port;
     char directory[200];
 };
@@ -36,8 +37,8 @@ void sql_server_continue(struct sql_server *server);
 
 bool sql_server_is_mariadb(const struct sql_server *server);
 
-/* mariadb://... or postgres://... without options, over TCP and without TLS, at this port; valid
- * until the thread asks again. */
+/* mariadb://... or postgres://... without options but `connections`, over TCP and without TLS, at
+ * this port; valid until the thread asks again. */
 const char *sql_server_url(const struct sql_server *server, int port);
 /* A client at this URL. 0: the library's own time-out or lease. */
 hf_client *sql_open(const struct sql_server *server, int port, int timeout_ms, int64_t lease_ms);
