@@ -103,6 +103,29 @@ def server_without_md5_is_told_what_to_install(box):
     equal(result.code, 69, result)
 
 
+@test
+def postgres_without_md5_has_all_locks_but_those_whose_table_needs_it(box):
+    """As a server in FIPS mode refuses it."""
+    table = Table(box, 'postgres', 'int_lock')
+    refusal = "could not compute MD5 hash: unsupported"
+    for argument in ('text', 'bytea'):
+        table.sql(f'SET allow_system_table_mods = on; '
+                  f'ALTER FUNCTION pg_catalog.md5({argument}) RENAME TO built_in_md5; '
+                  f'CREATE FUNCTION pg_catalog.md5({argument}) RETURNS text LANGUAGE plpgsql AS '
+                  f"'BEGIN RAISE EXCEPTION ''{refusal}'' USING ERRCODE = ''XX000''; END'")
+    for layout in ('int_lock', 'common_lock'):
+        table.use(layout)
+        result = table.holdfast('try', 'job', '--', 'true')
+        contains(result.err, 'md5(), which a server in FIPS mode refuses')
+        equal(result.code, 69, result)
+        equal(table.run('7' if layout == 'common_lock' else str(uuid.UUID(int=7))), 0)
+    equal(table.holdfast('schema', 'migrate').code, 0)
+    for table.options in ('', '?layout=session', '?layout=shedlock'):
+        equal(table.holdfast('schema', 'create').code, 0 if 'session' not in table.options else 64)
+        equal(table.run('job'), 0, table.options)
+        equal(table.holdfast('show').code, 0, table.options)
+
+
 def ask_of_odd_row(table, layout, value, code):
     """A row of the name "job" with this end."""
     insert = foreign_rows(table.kind)[layout]

@@ -54,13 +54,17 @@ static const char *advice_on_text(const struct sql_failure *failure)
                        : "; the table has not all characters of this name: convert it to utf8mb4";
 }
 
-/* By MySQL's numbers. A session sets the last two by itself, but a proxy may lend another one. */
+/* By MySQL's numbers, or 0. A session sets the last two by itself, but a proxy may lend another
+ * one. */
 static const char *advice_on_setting(int native)
 {
     switch (native) {
     case 1292:
         return "; the server's time zone skips this hour, or its TIMESTAMP ends: DATETIME columns "
                "hold every time";
+    case 0: /* PostgreSQL */
+        return "; this layout needs md5(), which a server in FIPS mode refuses: take another "
+               "layout, or a server without FIPS mode";
     case 1305: /* MySQL from 9.6 on */
         return "; this layout needs MD5(): INSTALL COMPONENT 'file://component_classic_hashing'";
     case 1665:

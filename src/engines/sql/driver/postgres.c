@@ -220,8 +220,8 @@ static void set_up(struct pg *pg)
     size_t size = sizeof text, used = 0;
     used += (size_t)snprintf(
         text, size,
-        "SELECT pg_try_advisory_lock(('x' || substr(md5('%s'), 1, 16))::bit(64)::bigint)",
-        pg->base.settings->session);
+        "SELECT pg_try_advisory_lock((hashtext('%s')::bigint << 32) # hashtext('2' || '%s'))",
+        pg->base.settings->session, pg->base.settings->session);
     for (size_t i = 0; i < DEFAULT_COUNT; i++)
         used += (size_t)snprintf(text + used, size - used,
                                  ", CASE WHEN current_setting('%s', true) IS NOT NULL"

@@ -77,6 +77,9 @@ void hf__pg_failure_of_result(struct sql_failure *failure, const PGresult *resul
     *failure = (struct sql_failure){ .trouble = state ? trouble_of(state) : SQL_LOST };
     snprintf(failure->state, sizeof failure->state, "%s", state ? state : "");
     copy_line(failure->text, sizeof failure->text, words ? words : PQresultErrorMessage(result));
+    /* A server in FIPS mode: an internal error (XX000) to PostgreSQL. */
+    if (strstr(failure->text, "MD5 hash"))
+        failure->trouble = SQL_SETTING;
 }
 
 static bool is_state(const char *text)

@@ -5,7 +5,6 @@
 SELECT count(pg_terminate_backend(a.pid)) FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid
 WHERE l.locktype = 'advisory' AND l.objsubid = 1 AND l.granted AND a.datid = l.database
   AND a.datname = current_database() AND a.application_name = :session
-  AND (l.classid::bigint << 32 | l.objid::bigint)
-    = ('x' || substr(md5(:session), 1, 16))::bit(64)::bigint
+  AND (l.classid::bigint << 32 | l.objid::bigint) = (hashtext(:session)::bigint << 32) # hashtext('2' || :session)
   AND a.pid <> pg_backend_pid() AND a.usename = current_user;
-SELECT pg_try_advisory_lock(('x' || substr(md5(:session), 1, 16))::bit(64)::bigint);
+SELECT pg_try_advisory_lock((hashtext(:session)::bigint << 32) # hashtext('2' || :session));

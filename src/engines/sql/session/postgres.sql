@@ -65,11 +65,11 @@ WITH seen AS (
     AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
     AND (l.objsubid = 1 AND a.application_name LIKE 'holdfast%'
       AND (l.classid::bigint << 32 | l.objid::bigint)
-        = ('x' || substr(md5(a.application_name), 1, 16))::bit(64)::bigint) IS NOT TRUE),
+        = (hashtext(a.application_name)::bigint << 32) # hashtext('2' || a.application_name)) IS NOT TRUE),
 whole AS (
   SELECT pid, count(*) AS locks,
-    pid || '-' || substr(md5(string_agg(concat_ws(',', high, low, form, mode), ';'
-      ORDER BY high, low, form, mode)), 1, 8) AS key,
+    pid || '-' || lpad(to_hex(hashtext(string_agg(concat_ws(',', high, low, form, mode), ';'
+      ORDER BY high, low, form, mode))), 8, '0') AS key,
     left(string_agg(CASE form WHEN 1 THEN (high << 32 | low)::text
       ELSE concat(high::bit(32)::int, ':', low::bit(32)::int) END, ', ' ORDER BY high, low), 120) AS told
   FROM seen WHERE granted GROUP BY pid);
