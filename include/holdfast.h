@@ -1040,6 +1040,63 @@ HF_API HF_LOOK int hf_election_watch(hf_client *client, const char *name, int64_
  * nothing. In a forked child it frees memory only. NULL is allowed. */
 HF_API void hf_watch_end(hf_watch *watch);
 
+/* ---- 11. Statistics ----------------------------------------------------------------------
+ *
+ * What a client has counted since hf_open, for monitoring. Counting takes no lock, and on the path
+ * of an uncontended lock of local: no clock. */
+
+/* The buckets of a histogram: the first counts what took less than 1 µs, number i what took at
+ * least 2^(i-1) µs and less than 2^i. The last has no upper end. */
+#define HF_STATS_BUCKETS 32
+
+typedef struct hf_stats {
+    size_t size; /* sizeof(hf_stats), set by the caller of hf_stats_get */
+    /* How requests have ended: hf_lock and all that acquires, hf_upgrade included. A request that
+     * was refused for its arguments is not counted. */
+    uint64_t granted;     /* HF_OK, of the store; a counter and a latch are granted, too */
+    uint64_t nested;      /* HF_OK without the store: the owner held the name */
+    uint64_t busy;        /* HF_BUSY with wait_ms 0 */
+    uint64_t timed_out;   /* HF_BUSY after a wait */
+    uint64_t unreachable; /* HF_UNREACHABLE */
+    uint64_t canceled;    /* HF_CANCELED */
+    uint64_t failed;      /* any other code */
+    /* Locks that were lost, each once, by reason. */
+    uint64_t lost_ended;       /* a lease of its own was over before hf_unlock */
+    uint64_t lost_not_renewed; /* the lease could not be renewed in time */
+    uint64_t lost_taken;       /* broken, deleted, or given up by the store */
+    uint64_t renewals;         /* of leases, confirmed by the store; many locks may share one */
+    uint64_t renewal_late_ms;  /* by how much the last confirmation came after it was due, which is
+                                  a third of the lease after the one before */
+    uint64_t requests;   /* to the engine: attempts, releases, renewals, and calls without a lock.
+                            It may send several messages for one, and one for several */
+    uint64_t unanswered; /* attempts and releases to which no reply came in time */
+    uint64_t reconnects; /* connections made again after the first of their kind */
+    uint64_t outages;    /* how often the store fell silent (HF_EVENT_STORE_DOWN) */
+    uint64_t silent;     /* 1: it is silent now */
+    uint64_t held;       /* locks held now; one that was lost counts until it is released */
+    uint64_t waiting;    /* requests now without an end */
+    uint64_t wait_us;    /* the sums of the histograms, in microseconds */
+    uint64_t hold_us;
+    uint64_t waits[HF_STATS_BUCKETS]; /* of granted requests, from the call to the grant */
+    uint64_t holds[HF_STATS_BUCKETS]; /* of locks, from the grant to the last hf_unlock. Of those
+                                         that local: grants on its shortest path, the first 64
+                                         are timed, and then one of 64, which counts for all */
+} hf_stats;
+
+/* Reads the statistics. Does no I/O and waits for no thread. Each number is exact once the calls
+ * that change it have returned; those of one snapshot may be a moment apart.
+ *
+ * Returns:
+ *   HF_OK       *ret is filled, as far as its size says
+ *   HF_EINVAL   also: `ret` is NULL, or its size is no hf_stats'
+ *   HF_EFORKED  and no other common error */
+HF_API int hf_stats_get(const hf_client *client, hf_stats *ret);
+
+/* Returns: the same as text in the format OpenMetrics 1.0, for a program's own /metrics; free() it.
+ * Each line has the client's URL as its label `store`. Times are in seconds. NULL: hf_last_error
+ * says why. */
+HF_API char *hf_stats_text(const hf_client *client);
+
 #ifdef __cplusplus
 }
 #endif

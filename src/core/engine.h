@@ -202,7 +202,8 @@ struct hf_host {
     bool turns_rarely;          /* the loop may stand still for as long as the program likes */
     bool existing_only; /* `open` makes no store where there is none: HF_UNREACHABLE, ENOENT */
     void *core;
-    struct hf_tap *tap; /* NULL, or what sees each answer first (engine_tap.h) */
+    struct hf_tap *tap;           /* NULL, or what sees each answer first (engine_tap.h) */
+    _Atomic uint64_t *reconnects; /* counts connections that were made again; may be NULL */
 };
 
 struct hf_engine_ops {

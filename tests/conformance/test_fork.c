@@ -62,6 +62,8 @@ static void use_everything(void *arg)
         CHECK_ERROR(hf_dispatch(client), HF_EFORKED);
     CHECK_ERROR(hf_examine(client, NULL, NULL, NULL), HF_EFORKED);
     CHECK(strlen(hf_url(client)) > 0);
+    CHECK_ERROR(hf_stats_get(client, &(hf_stats){ .size = sizeof(hf_stats) }), HF_EFORKED);
+    CHECK(hf_stats_text(client) == NULL);
     CHECK_ERROR(hf_unlock_async(family->hold, ignore_outcome, NULL), HF_EFORKED);
     CHECK_ERROR(hf_unlock(family->hold), HF_EFORKED);
     hf_close(client);

@@ -62,6 +62,7 @@ struct hf_client *hf__client_new(const hf_client_options *options)
     client->host.existing_only = options && options->existing_only;
     client->host.turns_rarely = options && options->driver == HF_DRIVE_CALLER;
     client->host.core = client;
+    client->host.reconnects = &client->reconnects;
     client->driver = &hf__claim_driver;
     client->prefix = "";
     if (hf__lock_table_open(client) != HF_OK) {

@@ -133,9 +133,12 @@ static void heard(struct hf_client *client, bool answered, const char *text)
     pthread_mutex_lock(&client->silence_mutex);
     if (!answered && !atomic_load(&client->silent))
         atomic_store(&client->silent_since_ms, client->loop.clock(client->loop.arg));
-    if (atomic_exchange(&client->silent, !answered) == answered)
+    if (atomic_exchange(&client->silent, !answered) == answered) {
+        if (!answered)
+            hf__count(client->counts, HF_COUNT_OUTAGES, 1);
         hf__host_event(&client->host, answered ? HF_EVENT_STORE_UP : HF_EVENT_STORE_DOWN, "", 0,
                        text);
+    }
     pthread_mutex_unlock(&client->silence_mutex);
 }
 

@@ -91,6 +91,10 @@ static struct hf_answer lower(struct hf_claim *claim, bool wait, struct hf_reply
     claim->refused_keep = 0;
     if (needed == HF_KEEP_NOTHING || needed < claim->held_mode)
         claim->held_mode = (int8_t)needed;
+    if (needed == HF_KEEP_NOTHING)
+        hf__claim_count_hold_end(claim);
+    if (lost)
+        hf__claim_count_loss(claim);
     if (needed == claim->store_mode) {
         hf__shard_unlock(shard);
         return answer;

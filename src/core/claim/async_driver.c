@@ -194,6 +194,8 @@ static void note_store(struct hf_claim *claim, enum hf_claim_event event)
     struct hf_client *client = claim->client;
     enum hf_verdict verdict = claim->op.out.verdict;
     bool answered = event == HF_ON_ANSWER;
+    if (answered && verdict == HF_NO_ANSWER)
+        hf__count(claim->shard->counts, HF_COUNT_UNANSWERED, 1);
     if ((answered && verdict == HF_NO_ANSWER) ||
         /* mutant: silence-that-wait-ends */
         (event == HF_ON_DEADLINE && hf__claim_is_unanswered(claim, hf__loop_now(&client->loop))))
@@ -232,8 +234,10 @@ void hf__claim_drive(struct hf_claim *claim, enum hf_claim_event event)
     bool first = before != HF_CLAIM_LEAVING;
     if ((actions & HF_DO_RELEASE) && first) /* mutant: why-store-was-silent */
         hf__drop_error(&claim->op);
-    if (actions & (HF_DO_ASK | HF_DO_RELEASE))
+    if (actions & (HF_DO_ASK | HF_DO_RELEASE)) {
         claim->op.out.contacted = claim->op.out.hands_over = false;
+        hf__count(claim->shard->counts, HF_COUNT_REQUESTS, 1);
+    }
     if (actions & HF_DO_ASK)
         client->ops->attempt(client->engine, &claim->op);
     if (actions & HF_DO_RELEASE)

@@ -39,8 +39,55 @@ void hf__claim_post(struct hf_claim *claim, unsigned command)
     hf__loop_post(&claim->client->loop, &claim->command);
 }
 
+void hf__claim_count_loss(struct hf_claim *claim)
+{
+    struct hf_grant *grant = claim->grant;
+    struct hf_loop *loop = &claim->client->loop;
+    int64_t until_ms = atomic_load(&grant->valid_until_ms);
+    /* 0: it was lost while its lease went on. */
+    bool over = until_ms != 0 && loop->clock(loop->arg) >= until_ms;
+    bool fixed = atomic_load_explicit(&grant->fixed, memory_order_relaxed);
+    if (!atomic_exchange(&grant->loss_counted, true))
+        hf__count(claim->shard->counts,
+                  !over   ? HF_COUNT_LOST_TAKEN
+                  : fixed ? HF_COUNT_LOST_ENDED
+                          : HF_COUNT_LOST_NOT_RENEWED,
+                  1);
+}
+
+static enum hf_count count_of(const struct hf_claim *claim)
+{
+    switch (claim->outcome) {
+    case HF_OK:
+        return HF_COUNT_GRANTED;
+    case HF_BUSY:
+        return claim->op.in.enqueue ? HF_COUNT_TIMED_OUT : HF_COUNT_BUSY;
+    case HF_UNREACHABLE:
+        return HF_COUNT_UNREACHABLE;
+    case HF_CANCELED:
+        return HF_COUNT_CANCELED;
+    default:
+        return HF_COUNT_FAILED;
+    }
+}
+
+/* A request ends, or a release, of which only a loss is told. */
+static void count_answer(struct hf_claim *claim)
+{
+    struct hf_counts *counts = claim->shard->counts;
+    if (claim->asked_at_us) {
+        hf__count(counts, count_of(claim), 1);
+        if (claim->outcome == HF_OK)
+            hf__count_time(counts, HF_COUNT_WAITS, hf__clock_us() - claim->asked_at_us, 1);
+        claim->asked_at_us = 0;
+    } else if (claim->outcome == HF_LOST) {
+        hf__claim_count_loss(claim);
+    }
+}
+
 struct hf_answer hf__claim_take_answer(struct hf_claim *claim)
 {
+    count_answer(claim);
     if (claim->outcome == HF_UNREACHABLE && claim->granted_late)
         hf__op_explain(&claim->op, HF_UNREACHABLE, 0,
                        "\"%.200s\": replies take longer than the lease of %lld ms; use a longer "

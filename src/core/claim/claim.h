@@ -18,6 +18,8 @@
 #ifndef HF_CORE_CLAIM_CLAIM_H
 #define HF_CORE_CLAIM_CLAIM_H
 
+#include "base/clock.h"
+#include "core/counts.h"
 #include "core/engine_sync.h"
 
 #include <pthread.h>
@@ -94,6 +96,10 @@ struct hf_claim {
     struct hf_hold *changing;    /* the hold that hf_upgrade raises; or NULL */
     struct hf_hold *answer_hold; /* what the caller is handed with HF_OK */
 
+    int64_t asked_at_us; /* when the request that is not answered yet began; 0: there is none */
+    /* Since when it is held, in microseconds, HF_HELD_UNTIMED, or 0: it is not. Negative: the time
+     * counts for other locks, too (under the shard's mutex). */
+    int64_t held_from_us;
     int64_t wait_from_ms, wait_until_ms, retry_at_ms;
     int64_t leave_until_ms; /* by then a silent store has forgotten us by itself */
 
@@ -171,6 +177,7 @@ struct hf_grant {
     int8_t mode;
     bool enqueue;
     struct hf_known known;
+    _Atomic bool loss_counted;
 };
 
 struct hf_lock_entry {
@@ -189,13 +196,18 @@ struct hf_lock_entry {
     uint64_t kept;   /* the engine's word on the name between two claims; 0: none */
     uint32_t claims; /* all of them, bare tries too, which are in neither list */
     uint16_t name_length;
-    uint8_t size : 7;            /* which of the pool's sizes it has, by the room for its name */
-    uint8_t is_aside : 1;        /* (under the shard's mutex) */
-    _Atomic bool silent;         /* the store's last word to the head was silence */
-    _Atomic int64_t heard_at_ms; /* the store's last reply on the name that was in time */
+    uint8_t size : 7;     /* which of the pool's sizes it has, by the room for its name */
+    uint8_t is_aside : 1; /* (under the shard's mutex) */
+    _Atomic bool silent;  /* the store's last word to the head was silence */
+    union {
+        _Atomic int64_t heard_at_ms; /* the store's last reply on the name that was in time */
+        int64_t held_from_us;        /* the claim's, while it is set aside: no waiter asks then */
+    };
     char name[];
 };
 
+/* It is held, and no clock was read. */
+#define HF_HELD_UNTIMED 1
 #define HF_SHARDS 64u
 #define HF_CLAIM_CHUNK 16u
 #define HF_LOCK_ENTRY_SIZES 5u
@@ -212,6 +224,8 @@ struct hf_shard {
     struct hf_lock_entry *free_entries[HF_LOCK_ENTRY_SIZES];
     struct hf_grant *free_grants;
     struct hf_hold *free_holds;
+    _Atomic uint64_t held, fast_grants, nested; /* counted under the mutex */
+    struct hf_counts *counts;
     struct hf_claim *free_claims;
     uint32_t free_claim_count;
     /* Claims whose caller was told no, while the store may still have something for them; and bare
@@ -282,6 +296,8 @@ struct hf_client {
     const char *prefix; /* of the URL: the store's names begin with it, and callers do not see it */
     uint32_t prefix_length;
     char owner_text[192], host_name[64];
+    _Atomic uint64_t reconnects, renewal_late_ms; /* see hf_stats */
+    struct hf_counts counts[HF_COUNT_PARTS];
     struct hf_shard shards[HF_SHARDS];
 };
 
@@ -340,7 +356,42 @@ static inline void hf__shard_unlock(struct hf_shard *shard)
     pthread_mutex_unlock(&shard->mutex);
 }
 
+/* With the shard locked: the claim is held from now on; it is not any more, which may be said
+ * twice. */
+static inline void hf__claim_count_hold(struct hf_claim *claim)
+{
+    hf__count_alone(&claim->shard->held, 1);
+    claim->held_from_us = hf__clock_us();
+}
+
+static inline void hf__shard_count_hold_end(struct hf_shard *shard, int64_t from_us)
+{
+    if (from_us == 0)
+        return;
+    hf__count_alone(&shard->held, UINT64_MAX); /* one less */
+    if (from_us != HF_HELD_UNTIMED)
+        hf__count_time(shard->counts, HF_COUNT_HOLDS,
+                       hf__clock_us() - (from_us < 0 ? -from_us : from_us),
+                       from_us < 0 ? HF_TIMED_OF : 1);
+}
+
+static inline void hf__claim_count_hold_end(struct hf_claim *claim)
+{
+    hf__shard_count_hold_end(claim->shard, claim->held_from_us);
+    claim->held_from_us = 0;
+}
+
+/* A request begins that a claim was made for, or is raised for. */
+static inline void hf__claim_count_request(struct hf_claim *claim)
+{
+    claim->asked_at_us = hf__clock_us();
+    hf__count(claim->shard->counts, HF_COUNT_ASKED, 1);
+}
+
 /* ---- claim.c ---- */
+
+/* Counts a loss, once for a grant. Any thread. */
+void hf__claim_count_loss(struct hf_claim *claim);
 
 /* With the shard locked: makes a new claim of memory from the pool. */
 void hf__claim_reset(struct hf_shard *shard, struct hf_claim *claim);

@@ -97,6 +97,7 @@ static void put_into_gate(struct hf_claim *claim)
     entry->aside.owner = claim->op.in.owner;
     entry->aside.engine_word[0] = claim->op.engine.word[0];
     entry->aside.engine_word[1] = claim->op.engine.word[1];
+    entry->held_from_us = claim->held_from_us;
     grant->mode = (int8_t)claim->op.in.mode;
     grant->enqueue = claim->op.in.enqueue;
     grant->known = claim->op.engine.known;
@@ -205,6 +206,8 @@ static void take_out_of_gate(struct hf_claim *claim, struct hf_grant *grant)
     hf__link_init(&entry->queue);
     hf__link_init(&entry->holders);
     hf__list_append(&entry->holders, &claim->entry_link);
+    claim->held_from_us = entry->held_from_us;
+    atomic_store_explicit(&entry->heard_at_ms, INT64_MIN, memory_order_relaxed);
     claim->entry = entry;
     claim->grant = grant;
     grant->claim = claim;
@@ -281,6 +284,8 @@ int hf__compact_drop_hold(struct hf_hold *hold)
     int code = is_lost(grant) ? HF_LOST : HF_OK;
     if (!hf__list_empty(&grant->holds))
         return code;
+    hf__shard_count_hold_end(shard, grant->entry->held_from_us);
+    grant->entry->held_from_us = 0;
     hf__link_remove(&grant->aside);
     hf__list_append(&shard->aside_ended, &grant->aside);
     return code == HF_OK ? HF_UNREACHABLE : code;

@@ -480,6 +480,7 @@ void hf__claim_begin(struct hf_claim *claim, const struct hf_lock_args *ask)
     if (atomic_load(&claim->ending) == canceled &&
         atomic_compare_exchange_strong(&claim->ending, &canceled, 0))
         atomic_fetch_and(&claim->turn, ~HF_TURN_ENDED);
+    hf__claim_count_request(claim);
     claim->completed = false;
     claim->said_waiting = false;
     claim->leaving = false;

@@ -7,6 +7,21 @@
 #include "core/claim/pool.h"
 #include "core/table/lock_table.h"
 
+/* A clock takes as long as such a lock, so one of 64 is timed (core/counts.h). */
+static void count(struct hf_shard *shard, struct hf_claim *claim)
+{
+    uint64_t number = hf__count_alone(&shard->fast_grants, 1);
+    bool first = number < HF_TIMED_FIRST, last = number % HF_TIMED_OF == HF_TIMED_OF - 1;
+    if (__builtin_expect(first || last, 0)) {
+        hf__claim_count_hold(claim);
+        if (!first)
+            claim->held_from_us = -claim->held_from_us;
+        return;
+    }
+    hf__count_alone(&shard->held, 1);
+    claim->held_from_us = HF_HELD_UNTIMED;
+}
+
 bool hf__fast_acquire(struct hf_claim *claim, const struct hf_lock_args *ask,
                       struct hf_answer *answer)
 {
@@ -22,6 +37,7 @@ bool hf__fast_acquire(struct hf_claim *claim, const struct hf_lock_args *ask,
     if (!client->sync->fast_acquire(client->engine, &claim->op, &entry->kept))
         return false;
     hf__claim_fast_acquire(claim);
+    count(claim->shard, claim);
     claim->here = true; /* also where the caller has a loop to turn: this needs none */
     *answer = hf__lock_entry_grant(claim);
     return true;
@@ -47,6 +63,7 @@ bool hf__fast_release(struct hf_shard *shard, struct hf_hold *hold)
     claim->op.in.keep = HF_KEEP_NOTHING;
     if (!client->sync->fast_release(client->engine, &claim->op, &claim->entry->kept))
         return false;
+    hf__claim_count_hold_end(claim);
     hf__claim_abandon(claim);
     claim->held_mode = claim->store_mode = HF_KEEP_NOTHING;
     hf__link_remove(&hold->link);

@@ -70,6 +70,7 @@ static void lose_locked(struct hf_shard *shard, struct hf_claim *claim, const ch
     if (atomic_exchange(&claim->grant->lost, true)) /* mutant: loss-is-no-more-lasting */
         return;
     claim->lost_reason = reason;
+    hf__claim_count_loss(claim);
     hf__claim_pin(claim); /* mutant: lost-claim-is-forgotten */
     say_lost(shard, claim);
     if (!hf__uv_loop_is_borrowed(claim->client)) /* mutant: caller-that-turns-loop-runs */

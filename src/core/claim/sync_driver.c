@@ -94,8 +94,11 @@ struct hf_answer hf__claim_drive_sync(struct hf_claim *claim, enum hf_claim_even
     struct hf_answer answer = { .code = HF_EINTERNAL };
     for (;;) {
         enum hf_claim_state before = claim->state;
+        bool unanswered = event == HF_ON_ANSWER && claim->op.out.verdict == HF_NO_ANSWER;
         if (event == HF_ON_ANSWER)
-            hf__client_heard(claim->client, claim->op.out.verdict != HF_NO_ANSWER);
+            hf__client_heard(claim->client, !unanswered);
+        if (unanswered)
+            hf__count(claim->shard->counts, HF_COUNT_UNANSWERED, 1);
         unsigned actions = hf__claim_step(claim, event, now_ms);
         hf__trace_step(claim, event, before);
         if (actions == HF_DO_COMPLETE && claim->state == HF_CLAIM_HELD && claim->outcome == HF_OK &&
@@ -106,10 +109,12 @@ struct hf_answer hf__claim_drive_sync(struct hf_claim *claim, enum hf_claim_even
             answer = hf__claim_take_answer(claim);
         if (actions & HF_DO_ASK) {
             hf__drop_error(&claim->op);
+            hf__count(claim->shard->counts, HF_COUNT_REQUESTS, 1);
             claim->op.out.verdict = sync->attempt(engine, &claim->op);
             event = HF_ON_ANSWER;
         } else if (actions & HF_DO_RELEASE) {
             hf__drop_error(&claim->op);
+            hf__count(claim->shard->counts, HF_COUNT_REQUESTS, 1);
             claim->op.out.verdict = sync->release(engine, &claim->op);
             event = HF_ON_ANSWER;
         } else if (actions & HF_DO_SLEEP) {

@@ -108,6 +108,7 @@ static void look_at(struct hf_timer *timer)
     lease->renewing = true;
     hf__timer_start(loop, timer, again < valid_until ? again : valid_until);
     say(lease, "before_renew");
+    hf__count(client_of(lease)->counts, HF_COUNT_REQUESTS, 1);
     client_of(lease)->ops->renew(client_of(lease)->engine, lease);
 }
 
@@ -176,6 +177,16 @@ void hf__lease_extended(struct hf_lease *lease, int64_t asked_at_ms, int64_t lea
     moved(lease);
 }
 
+static void count_renewal(const struct hf_lease *lease)
+{
+    struct hf_client *client = client_of(lease);
+    int64_t due_ms = lease->asked_at_ms + lease->lease_ms / 3;
+    int64_t late_ms = hf__loop_now(&client->loop) - due_ms;
+    hf__count(client->counts, HF_COUNT_RENEWALS, 1);
+    atomic_store_explicit(&client->renewal_late_ms, late_ms > 0 ? (uint64_t)late_ms : 0,
+                          memory_order_relaxed);
+}
+
 /* `length_ms`: 0, or the new length; then asked_at_ms counts even if it is older. */
 static void lease_renewed(struct hf_lease *lease, int64_t asked_at_ms, int64_t length_ms)
 {
@@ -187,6 +198,7 @@ static void lease_renewed(struct hf_lease *lease, int64_t asked_at_ms, int64_t l
         lose_late(lease);
     } else if (moves) {
         say(lease, "after_renew");
+        count_renewal(lease);
         lease->asked_at_ms = asked_at_ms; /* mutant: renewal-counts-from-its-answer */
         if (length_ms != 0)
             lease->lease_ms = length_ms;

@@ -62,6 +62,7 @@ void hf__oneshot_call_ask(struct hf_oneshot_call *call)
     struct hf_client *client = call->client;
     struct hf_oneshot *question = &call->question;
     question->asked_at_ms = hf__loop_now(&client->loop);
+    hf__count(client->counts, HF_COUNT_REQUESTS, 1);
     if (question->verb == HF_ONESHOT_DETACH)
         client->ops->detach(client->engine, question);
     else

@@ -387,6 +387,7 @@ static void detached(struct hf_oneshot_call *call)
     struct hf_link *link;
     while ((link = hf__list_pop(&claim->grant->holds)))
         hf__pool_put_hold(shard, HF_CONTAINER(link, struct hf_hold, link));
+    hf__claim_count_hold_end(claim);
     claim->held_mode = claim->store_mode = HF_KEEP_NOTHING;
     hf__shard_unlock(shard);
     hf__claim_abandon(claim);

@@ -123,6 +123,7 @@ static void admit_nested(struct hf_shard *shard, struct hf_claim *claim,
     }
     fill_hold(hold, claim, ask);
     if (entrance->how == HF_ADMIT_NESTED) {
+        hf__count_alone(&shard->nested, 1);
         hf__lock_entry_add_hold(claim, hold);
         answer->hold = hold;
         return;
@@ -187,6 +188,7 @@ static struct hf_claim *make_claim(struct hf_shard *shard, struct hf_lock_entry 
     hf__link_init(&grant->holds);
     atomic_store_explicit(&grant->valid_until_ms, HF_NEVER, memory_order_relaxed);
     atomic_store_explicit(&grant->lost, false, memory_order_relaxed);
+    atomic_store_explicit(&grant->loss_counted, false, memory_order_relaxed);
     claim->here = ask->here;
     claim->driven = true;
     entry->claims++;

@@ -22,6 +22,7 @@ int hf__lock_table_open(struct hf_client *client)
 {
     for (unsigned i = 0; i < HF_SHARDS; i++) {
         client->shards[i].client = client;
+        client->shards[i].counts = &client->counts[i % HF_COUNT_PARTS];
         hf__link_init(&client->shards[i].undone);
         hf__link_init(&client->shards[i].deferred);
         hf__compact_init(&client->shards[i]);
@@ -203,6 +204,7 @@ void hf__claim_free(struct hf_shard *shard, struct hf_claim *claim)
     hf__lock_entry_leave_queue(claim);
     if (claim->new_hold)
         hf__pool_put_hold(shard, claim->new_hold);
+    hf__claim_count_hold_end(claim);
     hf__pool_put_grant(shard, claim->grant);
     hf__compact_leaves(claim);
     hf__pool_put_claim(shard, claim);
@@ -343,6 +345,13 @@ static void join_holders(struct hf_claim *claim)
     }
 }
 
+/* One that was raised is held already. */
+static void count_grant(struct hf_claim *claim)
+{
+    if (!claim->upgrading)
+        hf__claim_count_hold(claim);
+}
+
 static void stop_asking(struct hf_shard *shard, struct hf_claim *claim)
 {
     put_back_new_hold(shard, claim);
@@ -425,6 +434,7 @@ struct hf_answer hf__lock_entry_grant_sync(struct hf_claim *claim)
     struct hf_shard *shard = claim->shard;
     say_granted(claim);
     hf__shard_lock(shard);
+    count_grant(claim);
     struct hf_answer answer = hf__lock_entry_grant(claim);
     settle_loss(claim);
     hf__shard_unlock(shard);
@@ -459,8 +469,10 @@ void hf__lock_entry_follow(struct hf_claim *claim, enum hf_claim_state before)
         return;
     struct hf_shard *shard = claim->shard;
     hf__shard_lock(shard);
-    if (granted)
+    if (granted) {
+        count_grant(claim);
         join_holders(claim);
+    }
     if (stopped)
         stop_asking(shard, claim);
     if (raised)

@@ -6,6 +6,7 @@
 #include "base/rand.h"
 
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 
 /* One round over several addresses: less than the time-out of a caller, so that a server behind one
@@ -245,7 +246,8 @@ void hf__peer_ready(struct hf_peer *peer)
         return;
     peer->state = HF_PEER_READY;
     peer->failures = 0; /* mutant: new-connection-is-failure */
-    peer->openings++;
+    if (peer->openings++ && peer->config.host->reconnects)
+        atomic_fetch_add_explicit(peer->config.host->reconnects, 1, memory_order_relaxed);
     hf__timer_stop(loop_of(peer), &peer->limit);
 }
 
