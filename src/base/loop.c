@@ -64,8 +64,7 @@ static bool take_posted(struct hf_loop *loop)
     }
     while (in_order) {
         struct hf_task *next = in_order->posted_next;
-        hf__link_init(&in_order->link);
-        hf__loop_defer(loop, in_order);
+        hf__list_append(&loop->ready, &in_order->link);
         in_order = next;
     }
     return some;

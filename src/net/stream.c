@@ -165,16 +165,6 @@ static bool append(struct buffer *buffer, const char *bytes, size_t length)
     return true;
 }
 
-/* libuv's own writing would raise SIGPIPE where the program takes that. */
-static ssize_t send_quietly(struct hf_stream *stream, const char *bytes, size_t length)
-{
-    uv_os_fd_t fd;
-    if (uv_fileno(&stream->socket.handle, &fd) != 0)
-        return -EBADF;
-    ssize_t count = send(fd, bytes, length, MSG_NOSIGNAL | MSG_DONTWAIT);
-    return count < 0 ? -errno : count;
-}
-
 /* Makes the next bytes of `out` ready for the wire, and what TLS has to say of its own. False: it
  * has failed, or there is no memory. */
 static bool seal(struct hf_stream *stream)
@@ -195,29 +185,27 @@ static bool seal(struct hf_stream *stream)
     return true;
 }
 
-/* The next bytes for the wire; an empty buffer: there are none. NULL: see seal. */
-static struct buffer *next_to_send(struct hf_stream *stream)
-{
-    struct buffer *wire = stream->session ? &stream->sealed : &stream->out;
-    if (wire->begun == wire->length) {
-        wire->begun = wire->length = 0;
-        if (stream->session && !seal(stream))
-            return NULL;
-    }
-    return wire;
-}
-
+/* libuv's own writing would raise SIGPIPE where the program takes that. */
 static void flush_all(struct hf_stream *stream)
 {
+    struct buffer *wire = stream->session ? &stream->sealed : &stream->out;
     while (stream->is_connected) {
-        struct buffer *wire = next_to_send(stream);
-        if (!wire) {
-            break_off_session(stream);
-            return;
+        if (wire->begun == wire->length) {
+            wire->begun = wire->length = 0;
+            if (stream->session && !seal(stream)) {
+                break_off_session(stream);
+                return;
+            }
         }
         if (wire->begun == wire->length)
             return;
-        ssize_t count = send_quietly(stream, wire->bytes + wire->begun, wire->length - wire->begun);
+        uv_os_fd_t fd;
+        ssize_t count = -EBADF;
+        if (uv_fileno(&stream->socket.handle, &fd) == 0)
+            count = send(fd, wire->bytes + wire->begun, wire->length - wire->begun,
+                         MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (count == -1)
+            count = -errno;
         if (count >= 0) {
             wire->begun += (size_t)count;
         } else if (count == -EAGAIN) {

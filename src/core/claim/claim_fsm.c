@@ -278,26 +278,6 @@ static unsigned unanswered(struct hf_claim *claim, int64_t now_ms)
     return HF_DO_SLEEP;
 }
 
-static unsigned answered(struct hf_claim *claim, int64_t now_ms)
-{
-    switch (claim->op.out.verdict) {
-    case HF_GRANTED:
-        return granted(claim, now_ms);
-    case HF_REFUSED:
-    case HF_REFUSED_NOT_QUEUED:
-        return refused(claim, now_ms);
-    case HF_NO_ANSWER:
-        return unanswered(claim, now_ms);
-    case HF_FAILED:
-        return complete(claim, failure(claim, HF_ENOMEM)) | end(claim);
-    case HF_GONE:
-        break;
-    }
-    /* GONE answers a release, never an attempt. */
-    assert(false);
-    return HF_DO_NOTHING;
-}
-
 static unsigned step_queued(struct hf_claim *claim, enum hf_claim_event event, int64_t now_ms)
 {
     /* A claim whose wait ends just after its turn has come passes on what it was told. */
@@ -317,8 +297,24 @@ static unsigned step_queued(struct hf_claim *claim, enum hf_claim_event event, i
 
 static unsigned step_asking(struct hf_claim *claim, enum hf_claim_event event, int64_t now_ms)
 {
-    if (event == HF_ON_ANSWER)
-        return answered(claim, now_ms);
+    if (event == HF_ON_ANSWER) {
+        switch (claim->op.out.verdict) {
+        case HF_GRANTED:
+            return granted(claim, now_ms);
+        case HF_REFUSED:
+        case HF_REFUSED_NOT_QUEUED:
+            return refused(claim, now_ms);
+        case HF_NO_ANSWER:
+            return unanswered(claim, now_ms);
+        case HF_FAILED:
+            return complete(claim, failure(claim, HF_ENOMEM)) | end(claim);
+        case HF_GONE:
+            break;
+        }
+        /* GONE answers a release, never an attempt. */
+        assert(false);
+        return HF_DO_NOTHING;
+    }
     if (event == HF_ON_WAKE) /* mutant: wake-during-question */
         claim->woken = true;
     /* mutant: owners-call-is-over-hears */

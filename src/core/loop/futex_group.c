@@ -37,25 +37,20 @@ static void ring(struct hf_futex_group *sleepers, unsigned room, uint32_t bits)
 /* ---- sleeping ---- */
 
 /* What the bell has said is looked at before the flag says where to ring: a ring after that is not
- * slept through. */
-static void sleep_in_a_room(struct hf_futex_group *sleepers, _Atomic uint32_t *flag)
+ * slept through. A thread that wakes for nothing, since others have had the same bed after it or
+ * its room's bell rang just then, is not disturbed twice. */
+void hf__futex_group_wait(struct hf_futex_group *sleepers, _Atomic uint32_t *flag)
 {
+    if (atomic_load(flag) == SET)
+        return;
     uint32_t number = atomic_fetch_add_explicit(&sleepers->beds, 1, memory_order_relaxed);
     uint32_t bed = IN_A_GROUP | number % HF_FUTEX_GROUP_SLOTS << SLOT_AT, awake = 0;
     _Atomic uint32_t *bell = &sleepers->bell[room_of(bed)];
     uint32_t heard = atomic_load(bell);
-    if (!atomic_compare_exchange_strong(flag, &awake, bed))
-        return;
-    HF_POINT("sleepers:about_to_sleep");
-    hf__futex_wait_bits(bell, heard, bit_of(bed));
-}
-
-/* A thread that wakes for nothing, since others have had the same bed after it or its room's bell
- * rang just then, is not disturbed twice. */
-void hf__futex_group_wait(struct hf_futex_group *sleepers, _Atomic uint32_t *flag)
-{
-    if (atomic_load(flag) != SET)
-        sleep_in_a_room(sleepers, flag);
+    if (atomic_compare_exchange_strong(flag, &awake, bed)) {
+        HF_POINT("sleepers:about_to_sleep");
+        hf__futex_wait_bits(bell, heard, bit_of(bed));
+    }
     for (uint32_t now = atomic_load(flag); now != SET; now = atomic_load(flag))
         if (now == ALONE || atomic_compare_exchange_strong(flag, &now, ALONE))
             hf__futex_wait(flag, ALONE, NULL);

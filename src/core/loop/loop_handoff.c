@@ -36,34 +36,27 @@ void hf__loop_handoff_park(struct hf_uv_loop *drive)
         atomic_store(&wheel->alone, 0);
 }
 
-/* If it watches, it may block where it is told something, and then no thread may be waiting for a
- * word that is still to come. */
-static bool is_watched(const struct hf_client *client)
-{
-    return client->on_point || client->on_event;
-}
-
-static bool may_tell_later(const struct hf_uv_loop *drive)
-{
-    return drive->turner == THREAD && !drive->told && !is_watched(drive->client) &&
-           hf__loop_owner_may_park(&drive->wheel, 1);
-}
-
 /* A caller that is told before the thread has parked may come back earlier than that, and then the
  * thread would never get to it. */
 void hf__uv_loop_notify(struct hf_client *client, _Atomic uint32_t *flag)
 {
     struct hf_uv_loop *drive = client->drive;
     bool in_turn = drive && hf__turning && hf__turning->client == client;
-    if (!in_turn)
+    if (!in_turn) {
         hf__futex_group_set(drive ? &drive->sleepers : NULL, flag);
-    else if (may_tell_later(drive))
-        drive->told = flag;
-    else {
-        bool slept = hf__futex_group_set_soon(&drive->sleepers, flag);
-        if ((slept && hf__loop_wake_batch_full(&drive->client->loop)) || is_watched(drive->client))
-            hf__futex_group_wake(&drive->sleepers);
+        return;
     }
+    /* A program that watches may block where it is told something, and then no thread may be
+     * waiting for a word that is still to come. */
+    bool watched = client->on_point || client->on_event;
+    if (drive->turner == THREAD && !drive->told && !watched &&
+        hf__loop_owner_may_park(&drive->wheel, 1)) {
+        drive->told = flag;
+        return;
+    }
+    bool slept = hf__futex_group_set_soon(&drive->sleepers, flag);
+    if ((slept && hf__loop_wake_batch_full(&client->loop)) || watched)
+        hf__futex_group_wake(&drive->sleepers);
 }
 
 void hf__loop_handoff_tell(struct hf_uv_loop *drive)

@@ -135,29 +135,9 @@ static void admit_nested(struct hf_shard *shard, struct hf_claim *claim,
 
 /* ---- new claims ---- */
 
-static void fill_op(struct hf_claim *claim, const struct hf_lock_args *ask)
-{
-    struct hf_op *op = &claim->op;
-    op->in.name = claim->entry->name;
-    op->in.name_length = ask->name_length;
-    op->in.name_hash = ask->name_hash;
-    op->in.owner = ask->owner;
-    op->in.keep = HF_KEEP_NOTHING;
-    op->in.permits = ask->permits;
-    op->in.limit = ask->limit;
-    op->in.election = ask->election;
-    if (ask->attach_key)
-        op->in.attach_key = claim->text;
-    op->in.owner_text =
-        ask->owner_text && !ask->attach_key ? claim->text : claim->client->owner_text;
-}
-
 /* The claim may outlive the call that brought a text. False: out of memory. */
-static bool copy_text(struct hf_claim *claim, const struct hf_lock_args *ask)
+static bool copy_text(struct hf_claim *claim, const char *text)
 {
-    const char *text = ask->attach_key ? ask->attach_key : ask->owner_text;
-    if (!text)
-        return true;
     if (!claim->text)
         claim->text = hf__calloc(1, HF_OWNER_KEY_SIZE);
     if (!claim->text)
@@ -173,7 +153,8 @@ static struct hf_claim *make_claim(struct hf_shard *shard, struct hf_lock_entry 
 {
     struct hf_claim *claim = hf__pool_get_claim(shard, hf__compact_spares(shard));
     struct hf_grant *grant = claim ? hf__pool_get_grant(shard) : NULL;
-    if (!grant || !copy_text(claim, ask)) {
+    const char *text = ask->attach_key ? ask->attach_key : ask->owner_text;
+    if (!grant || (text && !copy_text(claim, text))) {
         if (grant)
             hf__pool_put_grant(shard, grant);
         if (claim)
@@ -196,7 +177,19 @@ static struct hf_claim *make_claim(struct hf_shard *shard, struct hf_lock_entry 
         claim->new_hold = &grant->first;
         fill_hold(&grant->first, claim, ask);
     }
-    fill_op(claim, ask);
+    struct hf_op *op = &claim->op;
+    op->in.name = entry->name;
+    op->in.name_length = ask->name_length;
+    op->in.name_hash = ask->name_hash;
+    op->in.owner = ask->owner;
+    op->in.keep = HF_KEEP_NOTHING;
+    op->in.permits = ask->permits;
+    op->in.limit = ask->limit;
+    op->in.election = ask->election;
+    if (ask->attach_key)
+        op->in.attach_key = claim->text;
+    op->in.owner_text =
+        ask->owner_text && !ask->attach_key ? claim->text : claim->client->owner_text;
     return claim;
 }
 

@@ -243,13 +243,6 @@ void hf__claim_command_done(struct hf_claim *claim, unsigned command)
 
 /* ---- what is undone behind the caller's back ---- */
 
-/* A thread that drives its own claim returns when the claim is over. */
-static bool is_being_undone(const struct hf_claim *claim)
-{
-    bool out = claim->state == HF_CLAIM_ASKING || claim->state == HF_CLAIM_LEAVING;
-    return out && claim->outcome != HF_OK && claim->store_mode == HF_KEEP_NOTHING && !claim->here;
-}
-
 /* A release that has met silence is not waited for, unless it puts back what is asked for. */
 static bool is_in_the_way(const struct hf_claim *claim, const char *attach_key)
 {
@@ -280,10 +273,13 @@ static void end_deferring(struct hf_shard *shard, const struct hf_lock_entry *en
     }
 }
 
+/* A thread that drives its own claim returns when the claim is over. */
 static void follow_undoing(struct hf_claim *claim)
 {
     struct hf_shard *shard = claim->shard;
-    bool undone = is_being_undone(claim);
+    bool out = claim->state == HF_CLAIM_ASKING || claim->state == HF_CLAIM_LEAVING;
+    bool undone =
+        out && claim->outcome != HF_OK && claim->store_mode == HF_KEEP_NOTHING && !claim->here;
     if (!undone && !claim->undone)
         return;
     hf__shard_lock(shard);
