@@ -41,8 +41,8 @@ static uint64_t token_of(const struct mc_server *server, const struct mc_reply *
 
 /* ---- asking ---- */
 
-static void ask(struct mc_server *server, struct mc_request *request, mc_send *send,
-                mc_answered *answered)
+static void ask_server(struct mc_server *server, struct mc_request *request, mc_send *send,
+                       mc_answered *answered)
 {
     request->send = send;
     request->answered = answered;
@@ -71,7 +71,7 @@ static struct mc_request *request_about(struct memcached *mc, struct hf_op *op, 
 }
 
 static mc_send send_add;
-static mc_answered add_answered, attach_answered;
+static mc_answered attempt_answered;
 
 void hf__mc_attempt(struct hf_engine *engine, struct hf_op *op)
 {
@@ -103,10 +103,8 @@ void hf__mc_attempt(struct hf_engine *engine, struct hf_op *op)
     struct mc_server *server = hf__mc_server_of(mc, op->in.name, op->in.name_length);
     hf__mc_list_claims(server);
     request->ttl = hf__mc_ttl(lease_of(mc, op));
-    if (op->in.attach_key)
-        ask(server, request, hf__mc_send_renewal, attach_answered);
-    else
-        ask(server, request, send_add, add_answered);
+    mc_send *send = op->in.attach_key ? hf__mc_send_renewal : send_add;
+    ask_server(server, request, send, attempt_answered);
 }
 
 static void send_add(struct mc_server *server, struct mc_request *request)
@@ -156,7 +154,7 @@ void hf__mc_send_renewal(struct mc_server *server, struct mc_request *request)
 
 /* Connections are answered in order. Of an earlier one, a server that was paused may execute what
  * it has read: such an item ends with its exptime. */
-static void finish(struct mc_server *server, struct mc_request *request, enum hf_word word)
+static void finish_request(struct mc_server *server, struct mc_request *request, enum hf_word word)
 {
     struct hf_op *op = request->op;
     struct hf_known *known = &op->engine.known;
@@ -190,7 +188,7 @@ static void grant(struct mc_server *server, struct mc_request *request, const st
     hf__mc_op_set_cas(server, op, item->cas);
     op->engine.pointer = NULL;
     rest_on_own_lease(server, request, lease_ms, op->in.lease_ms > 0 || op->in.attach_key);
-    finish(server, request, HF_WORD_GRANTED);
+    finish_request(server, request, HF_WORD_GRANTED);
 }
 
 /* What may have been stored ends with its exptime; the core repeats the release until then. */
@@ -198,17 +196,7 @@ static void end_attempt_open(struct mc_server *server, struct mc_request *reques
 {
     if (request->op->engine.known.asked)
         rest_on_own_lease(server, request, request->ttl * 1000, true);
-    finish(server, request, HF_WORD_OPEN);
-}
-
-static void attempt_unanswered(struct mc_server *server, struct mc_request *request)
-{
-    struct hf_op *op = request->op;
-    int code = hf__mc_explain_silence(server, &op->out.error);
-    if ((code == HF_DENIED || code == HF_ENOTSUP) && !op->engine.known.asked)
-        finish(server, request, HF_WORD_NEVER);
-    else
-        end_attempt_open(server, request);
+    finish_request(server, request, HF_WORD_OPEN);
 }
 
 /* This command stored nothing, and the next one may have room. */
@@ -220,7 +208,7 @@ static void end_without_memory(struct mc_server *server, struct mc_request *requ
                    "items are too large",
                    server->shown, reply->value);
     hf__known_found(&request->op->engine.known, request->asked, HF_WORD_NEVER);
-    finish(server, request, HF_WORD_OPEN);
+    finish_request(server, request, HF_WORD_OPEN);
 }
 
 /* The item changed between two commands, or the clock was behind: the same question again. */
@@ -243,20 +231,12 @@ static void ask_again(struct mc_server *server, struct mc_request *request, bool
 /* ---- what the replies to an attempt say ---- */
 
 /* The item of an earlier attempt that got through is renewed: its life begins now. */
-static void add_answered(struct mc_server *server, struct mc_request *request, bool heard)
+static void add_heard(struct mc_server *server, struct mc_request *request, bool right, bool ours)
 {
     const struct mc_reply *done = &request->replies[1], *now = &request->replies[2];
     struct hf_op *op = request->op;
-    if (!heard) {
-        attempt_unanswered(server, request);
-        return;
-    }
-    bool right = hf__mc_clock_was_right(server, request);
-    bool ours = hf__mc_is_ours(server->mc, op, now), taken = !ours && now->kind == MC_VALUE;
-    if (ours && !hf__mc_has_id(server, now, &op->out.error)) {
-        /* An item that could not be released later is not taken. */
-        end_attempt_open(server, request);
-    } else if (done->kind == MC_REFUSED && !ours && !taken) {
+    bool taken = !ours && now->kind == MC_VALUE;
+    if (done->kind == MC_REFUSED && !ours && !taken) {
         end_without_memory(server, request, done);
     } else if (ours && done->kind == MC_STORED && right) { /* mutant: memcached-right-clock */
         if (request->expected == ATTEMPT_REPLIES_WITH_MARK)
@@ -270,7 +250,7 @@ static void add_answered(struct mc_server *server, struct mc_request *request, b
     } else if (taken && done->kind != MC_STORED) { /* mutant: memcached-full-and-held */
         op->out.rests_on = NULL;
         op->out.retry_at_ms = hf__mc_poll_at_ms(server->mc, op, now->ttl == 0);
-        finish(server, request, HF_WORD_REFUSED);
+        finish_request(server, request, HF_WORD_REFUSED);
     } else {
         request->token = 0;
         request->send = send_add;
@@ -280,23 +260,15 @@ static void add_answered(struct mc_server *server, struct mc_request *request, b
 
 /* The item was left under a key. It gets a new owner, and ends when it would have ended: the new
  * value has the seconds that are left. */
-static void attach_answered(struct mc_server *server, struct mc_request *request, bool heard)
+static void attach_heard(struct mc_server *server, struct mc_request *request, bool right,
+                         bool ours, bool left)
 {
     const struct mc_reply *done = &request->replies[1], *now = &request->replies[2];
     struct hf_op *op = request->op;
-    if (!heard) {
-        attempt_unanswered(server, request);
-        return;
-    }
-    bool right = hf__mc_clock_was_right(server, request);
-    bool ours = hf__mc_is_ours(server->mc, op, now),
-         left = is_of(server->mc, now, op->in.attach_key);
-    if ((ours || left) && !hf__mc_has_id(server, now, &op->out.error)) {
-        end_attempt_open(server, request);
-    } else if (left && done->kind == MC_REFUSED) {
+    if (left && done->kind == MC_REFUSED) {
         end_without_memory(server, request, done);
     } else if ((!ours && !left) || (right && now->ttl <= MC_TTL_MARGIN)) {
-        finish(server, request, HF_WORD_REFUSED);
+        finish_request(server, request, HF_WORD_REFUSED);
     } else if (right && ours) {
         grant(server, request, now, (now->ttl - MC_TTL_MARGIN) * 1000);
     } else {
@@ -307,6 +279,29 @@ static void attach_answered(struct mc_server *server, struct mc_request *request
             request->token = op->out.token = token_of(server, now);
         ask_again(server, request, !right);
     }
+}
+
+static void attempt_answered(struct mc_server *server, struct mc_request *request, bool heard)
+{
+    const struct mc_reply *now = &request->replies[2];
+    struct hf_op *op = request->op;
+    const char *key = op->in.attach_key;
+    if (!heard) {
+        int code = hf__mc_explain_silence(server, &op->out.error);
+        if ((code == HF_DENIED || code == HF_ENOTSUP) && !op->engine.known.asked)
+            finish_request(server, request, HF_WORD_NEVER);
+        else
+            end_attempt_open(server, request);
+        return;
+    }
+    bool right = hf__mc_clock_was_right(server, request);
+    bool ours = hf__mc_is_ours(server->mc, op, now), left = key && is_of(server->mc, now, key);
+    if ((ours || left) && !hf__mc_has_id(server, now, &op->out.error))
+        end_attempt_open(server, request); /* it could not be released later */
+    else if (key)
+        attach_heard(server, request, right, ours, left);
+    else
+        add_heard(server, request, right, ours);
 }
 
 /* ---- renewals ---- */
@@ -373,8 +368,8 @@ void hf__mc_renew(struct hf_engine *engine, struct hf_lease *lease)
     op->engine.word[1] |= MC_RENEWING;
     hf__mc_use_cas_of(request, op);
     request->ttl = hf__mc_ttl(lease->lease_ms);
-    ask(hf__mc_server_of(mc, op->in.name, op->in.name_length), request, hf__mc_send_renewal,
-        renewal_answered);
+    ask_server(hf__mc_server_of(mc, op->in.name, op->in.name_length), request, hf__mc_send_renewal,
+               renewal_answered);
 }
 
 bool hf__mc_compact(struct hf_engine *engine, struct hf_op *op)
@@ -406,8 +401,8 @@ void hf__mc_release(struct hf_engine *engine, struct hf_op *op)
     }
     if (asked == HF_ASKED_RELEASE && !hf__known_is_open(known))
         hf__mc_use_cas_of(request, op);
-    ask(hf__mc_server_of(mc, op->in.name, op->in.name_length), request, send_release,
-        release_answered);
+    ask_server(hf__mc_server_of(mc, op->in.name, op->in.name_length), request, send_release,
+               release_answered);
 }
 
 static void send_look(struct mc_server *server, struct mc_request *request)
@@ -444,7 +439,7 @@ static void send_release(struct mc_server *server, struct mc_request *request)
 static void release_unanswered(struct mc_server *server, struct mc_request *request)
 {
     hf__mc_explain_silence(server, &request->op->out.error);
-    finish(server, request, HF_WORD_OPEN);
+    finish_request(server, request, HF_WORD_OPEN);
 }
 
 /* Another id: a renewal has changed it whose reply was lost; or the item is another owner's. */
@@ -457,20 +452,20 @@ static void release_answered(struct mc_server *server, struct mc_request *reques
     } else if (done->kind == MC_DONE || done->kind == MC_STORED) {
         if (done->kind == MC_DONE)
             hf__mc_note_mark(server->mc, op, &request->replies[1]);
-        finish(server, request, HF_WORD_DONE);
+        finish_request(server, request, HF_WORD_DONE);
     } else if (done->kind == MC_NOT_FOUND) {
-        finish(server, request, HF_WORD_MISSING);
+        finish_request(server, request, HF_WORD_MISSING);
     } else if (done->kind == MC_REFUSED) {
         end_without_memory(server, request, done);
     } else if (++request->repeats > MC_REPEATS_MAX) {
         hf__op_explain(op, HF_UNREACHABLE, 0, "memcached at %.100s: the item changes all the time",
                        server->shown);
-        finish(server, request, HF_WORD_OPEN);
+        finish_request(server, request, HF_WORD_OPEN);
     } else {
         /* It has changed nothing, and the id is wrong. */
         hf__known_reply(&op->engine.known, HF_WORD_NEVER);
         hf__mc_op_set_cas(server, op, 0);
-        ask(server, request, send_look, look_answered);
+        ask_server(server, request, send_look, look_answered);
     }
 }
 
@@ -489,12 +484,12 @@ static void look_answered(struct mc_server *server, struct mc_request *request, 
                 (undoes && is_of(server->mc, now, op->in.attach_key));
     /* Where it is put back, the item's last second ends by itself. */
     if (!ours || (undoes && now->ttl <= 0)) {
-        finish(server, request, HF_WORD_MISSING);
+        finish_request(server, request, HF_WORD_MISSING);
     } else if (!hf__mc_has_id(server, now, &op->out.error)) {
-        finish(server, request, HF_WORD_OPEN);
+        finish_request(server, request, HF_WORD_OPEN);
     } else {
         hf__mc_note_cas(server, request, now->cas);
         request->token = token_of(server, now);
-        ask(server, request, send_release, release_answered);
+        ask_server(server, request, send_release, release_answered);
     }
 }
