@@ -20,7 +20,7 @@ static struct hf_grpc_call *call_of(struct hf_h2_stream *stream)
 
 /* ---- how a call ends ---- */
 
-static void forget(struct hf_grpc_call *call)
+static void forget_call(struct hf_grpc_call *call)
 {
     hf__timer_stop(call->channel->loop, &call->limit);
     call->channel->calls--;
@@ -30,7 +30,7 @@ static void forget(struct hf_grpc_call *call)
 /* `why` NULL: it has said so itself. */
 static void call_end(struct hf_grpc_call *call, int status, bool answered, const char *why)
 {
-    forget(call);
+    forget_call(call);
     call->status = status;
     call->answered = answered;
     if (why)
@@ -293,7 +293,7 @@ void hf__grpc_cancel(struct hf_grpc_call *call)
     if (!grpc)
         return;
     hf__h2_cancel(&call->stream, HF_H2_CANCEL);
-    forget(call);
+    forget_call(call);
     grpc->has_bytes(grpc->arg);
 }
 
@@ -301,7 +301,7 @@ void hf__grpc_call_drop(struct hf_grpc_call *call)
 {
     if (!call->channel)
         return;
-    forget(call);
+    forget_call(call);
     call->stream.h2 = NULL;
 }
 

@@ -287,7 +287,7 @@ void hf__h2_free(struct hf_h2 *h2)
     free(h2);
 }
 
-static void fail(struct hf_h2 *h2, const char *what, int code)
+static void fail_h2(struct hf_h2 *h2, const char *what, int code)
 {
     h2->failed = true;
     snprintf(h2->why, sizeof h2->why, "%s: %s", what, nghttp2_strerror(code));
@@ -299,9 +299,9 @@ bool hf__h2_feed(struct hf_h2 *h2, const char *bytes, size_t length)
         return false;
     ssize_t count = nghttp2_session_mem_recv(h2->session, (const uint8_t *)bytes, length);
     if (count < 0)
-        fail(h2, "it does not speak HTTP/2 as we know it", (int)count);
+        fail_h2(h2, "it does not speak HTTP/2 as we know it", (int)count);
     else if (!nghttp2_session_want_read(h2->session))
-        fail(h2, NO_HTTP2, NGHTTP2_ERR_EOF);
+        fail_h2(h2, NO_HTTP2, NGHTTP2_ERR_EOF);
     return !h2->failed;
 }
 
@@ -311,9 +311,9 @@ long hf__h2_take(struct hf_h2 *h2, const uint8_t **bytes)
         return -1;
     ssize_t count = nghttp2_session_mem_send(h2->session, bytes);
     if (count < 0)
-        fail(h2, "no HTTP/2 frame can be made", (int)count);
+        fail_h2(h2, "no HTTP/2 frame can be made", (int)count);
     else if (count == 0 && !nghttp2_session_want_read(h2->session))
-        fail(h2, NO_HTTP2, NGHTTP2_ERR_EOF); /* our reason has just been sent */
+        fail_h2(h2, NO_HTTP2, NGHTTP2_ERR_EOF); /* our reason has just been sent */
     return h2->failed ? -1 : (long)count;
 }
 

@@ -80,7 +80,7 @@ static const char *words(const struct hf_stream *stream, int failure)
     return uv_strerror(failure);
 }
 
-static void end(struct hf_stream *stream, int code, int native, const char *why)
+static void end_stream(struct hf_stream *stream, int code, int native, const char *why)
 {
     const struct hf_stream_events *events = stream->events;
     void *arg = stream->arg;
@@ -92,7 +92,7 @@ static void end(struct hf_stream *stream, int code, int native, const char *why)
 
 void hf__stream_break_off(struct hf_stream *stream, int failure)
 {
-    end(stream, HF_UNREACHABLE, failure == UV_EOF ? 0 : -failure, words(stream, failure));
+    end_stream(stream, HF_UNREACHABLE, failure == UV_EOF ? 0 : -failure, words(stream, failure));
 }
 
 /* The same, where TLS failed or has ended, or had no memory. */
@@ -105,7 +105,7 @@ static void break_off_session(struct hf_stream *stream)
         return;
     }
     const char *why = hf__tls_session_why(stream->session, &code);
-    end(stream, code, 0, why);
+    end_stream(stream, code, 0, why);
 }
 
 void hf__stream_break_soon(struct hf_stream *stream, int failure)

@@ -126,7 +126,8 @@ void hf__tls_close(struct hf_tls *tls)
 
 /* ---- what went wrong ---- */
 
-static void fail(struct hf_tls_session *session, int code, const char *what, const char *detail)
+static void fail_session(struct hf_tls_session *session, int code, const char *what,
+                         const char *detail)
 {
     session->state = HF_TLS_FAILED;
     session->code = code;
@@ -168,7 +169,7 @@ static void distrust(struct hf_tls_session *session, long verdict)
         snprintf(what, sizeof what, "its certificate is refused: ");
         detail = X509_verify_cert_error_string(verdict);
     }
-    fail(session, HF_DENIED, what, detail); /* mutant: owner-cannot-be-trusted */
+    fail_session(session, HF_DENIED, what, detail); /* mutant: owner-cannot-be-trusted */
 }
 
 /* Alerts by which the other side says that it does not trust us. */
@@ -190,19 +191,21 @@ static void explain(struct hf_tls_session *session)
     if (reason == SSL_R_CERTIFICATE_VERIFY_FAILED && verdict != X509_V_OK)
         distrust(session, verdict);
     else if (refuses_us(reason))
-        fail(session, HF_DENIED,
-             "it wants a certificate of ours that it trusts (cert=FILE and key=FILE): ",
-             last_reason());
+        fail_session(session, HF_DENIED,
+                     "it wants a certificate of ours that it trusts (cert=FILE and key=FILE): ",
+                     last_reason());
     else if (reason == SSL_R_WRONG_VERSION_NUMBER)
-        fail(session, HF_UNREACHABLE, "it does not speak TLS; is this the port without it?", "");
+        fail_session(session, HF_UNREACHABLE, "it does not speak TLS; is this the port without it?",
+                     "");
     else if (reason == SSL_R_UNSUPPORTED_PROTOCOL || reason == SSL_R_TLSV1_ALERT_PROTOCOL_VERSION)
-        fail(session, HF_UNREACHABLE, "it speaks no TLS of version 1.2 or newer: ", last_reason());
+        fail_session(session, HF_UNREACHABLE,
+                     "it speaks no TLS of version 1.2 or newer: ", last_reason());
     else
-        fail(session, HF_UNREACHABLE, "TLS failed: ", last_reason());
+        fail_session(session, HF_UNREACHABLE, "TLS failed: ", last_reason());
 }
 
 /* After a call of OpenSSL's that did not succeed: is it over? */
-static void look(struct hf_tls_session *session, int result)
+static void look_at_result(struct hf_tls_session *session, int result)
 {
     int error = SSL_get_error(session->ssl, result);
     if (error == SSL_ERROR_ZERO_RETURN)
@@ -243,7 +246,7 @@ static void shake(struct hf_tls_session *session)
     if (result == 1)
         session->state = HF_TLS_OPEN;
     else
-        look(session, result);
+        look_at_result(session, result);
 }
 
 struct hf_tls_session *hf__tls_session_new(struct hf_tls *tls, const char *host)
@@ -285,7 +288,7 @@ enum hf_tls_state hf__tls_session_state(const struct hf_tls_session *session)
 void hf__tls_feed(struct hf_tls_session *session, const char *bytes, size_t length)
 {
     if (BIO_write(session->in, bytes, (int)length) != (int)length)
-        fail(session, HF_UNREACHABLE, "out of memory for TLS", "");
+        fail_session(session, HF_UNREACHABLE, "out of memory for TLS", "");
     else if (session->state == HF_TLS_SHAKING)
         shake(session);
 }
@@ -298,7 +301,7 @@ size_t hf__tls_read(struct hf_tls_session *session, char *room, size_t size)
     int result = SSL_read(session->ssl, room, (int)size);
     if (result > 0)
         return (size_t)result;
-    look(session, result);
+    look_at_result(session, result);
     return 0;
 }
 

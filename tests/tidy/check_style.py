@@ -15,6 +15,7 @@ FILE_MAX = 620
 # The contract is one file, in C and in C++.
 FILE_MAX_OF = {"include/holdfast.h": 1150, "include/holdfast.hpp": 1000}
 FOLDER_MAX = 30
+WORD_MAX = 3
 LICENCE = "SPDX-" "License-Identifier: Apache-2.0"
 
 C_FILES = sources.files(ROOT, sources.C_ENDINGS)
@@ -223,6 +224,23 @@ def engines_know_claims_by_the_table():
     return problems
 
 
+def words_are_the_names_of_few_functions():
+    """A name of one word is looked up in three files at most. A function that fills a slot of an
+    engine or of a stream may be called as the slot is."""
+    homes = {}
+    for path in C_FILES:
+        code = sources.code_only(sources.read(ROOT, path)) if path.startswith("src/") else ""
+        slots = set(re.findall(r"\.(\w+) = \1\b", code)) | {
+            name for values in re.findall(r"\b\w+ = \{([\w\s,]+)\}", code)
+            for name in re.findall(r"\w+", values)}
+        for name, _, _ in functions(code):
+            if re.fullmatch(r"[a-z]+", name) and name not in slots:
+                homes.setdefault(name, set()).add(path)
+    return [f"{name} is a function of {len(paths)} files, more than {WORD_MAX}: "
+            f"{' '.join(sorted(paths))}"
+            for name, paths in sorted(homes.items()) if len(paths) > WORD_MAX]
+
+
 def no_line_comments():
     problems = []
     for path in sources.files(ROOT, (".c", ".h", ".hpp")):
@@ -270,5 +288,6 @@ tap.run([
     ("engines_know_claims_by_the_table", engines_know_claims_by_the_table),
     ("comments_are_block_comments", no_line_comments),
     ("struct_tags_and_no_typedefs", no_typedefs_inside),
+    ("words_are_the_names_of_few_functions", words_are_the_names_of_few_functions),
     ("nothing_is_left_unfinished", nothing_unfinished),
 ])

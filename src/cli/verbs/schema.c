@@ -115,7 +115,7 @@ static int confirm(const struct cli_client *session)
     return CLI_FINDINGS;
 }
 
-static int act(struct cli_settings *settings, const struct action *action)
+static int act_on_schema(struct cli_settings *settings, const struct action *action)
 {
     struct cli_client session;
     int code = cli_session_open(&session, settings, settings->owner_text);
@@ -148,7 +148,7 @@ int cli_schema(struct cli_settings *settings)
                          "one of print [USER], create, drop, migrate is needed");
     if (settings->word_count > 1 && !*settings->words[1])
         return cli_usage(settings, "schema", "the user's name is empty");
-    return act(settings, action);
+    return act_on_schema(settings, action);
 }
 
 int cli_gc(struct cli_settings *settings)
@@ -157,5 +157,5 @@ int cli_gc(struct cli_settings *settings)
 
     if (settings->word_count != 0)
         return cli_usage(settings, "gc", "gc takes no words");
-    return act(settings, &clean);
+    return act_on_schema(settings, &clean);
 }

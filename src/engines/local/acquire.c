@@ -32,7 +32,7 @@ static uint64_t op_deadline(const struct hf_op *op)
     return op->in.lease_ms > 0 ? (uint64_t)hf__clock_add(op->in.asked_at_ms, op->in.lease_ms) : 0;
 }
 
-static enum hf_verdict granted(struct local *local, struct hf_op *op, struct local_node *node)
+static enum hf_verdict grant_node(struct local *local, struct hf_op *op, struct local_node *node)
 {
     op->out.token = local_get(&node->token);
     local_op_set(op, local_reference(local, node), 0);
@@ -50,7 +50,7 @@ static enum hf_verdict granted_anew(struct local *local, struct hf_op *op, struc
         op->engine.own_lease.asked_at_ms = op->in.asked_at_ms;
         op->out.rests_on = &op->engine.own_lease;
     }
-    return granted(local, op, node);
+    return grant_node(local, op, node);
 }
 
 /* Counters and latches leave no node. */
@@ -66,8 +66,8 @@ static enum hf_verdict granted_and_gone(struct local *local, struct hf_op *op,
     return HF_GRANTED;
 }
 
-static enum hf_verdict refused(struct txn *txn, struct hf_op *op, struct local_node *node,
-                               bool asynchronous)
+static enum hf_verdict refuse_node(struct txn *txn, struct hf_op *op, struct local_node *node,
+                                   bool asynchronous)
 {
     uint64_t waited_ms = (uint64_t)op->in.asked_at_ms - node->since_ms;
     int64_t again_ms = waited_ms > LOOK_AGAIN_MAX_MS ? LOOK_AGAIN_MAX_MS : (int64_t)waited_ms;
@@ -208,7 +208,7 @@ static enum hf_verdict ask_inside(struct txn *txn, struct hf_op *op, struct loca
     if (code == HF_OK && !txn->damaged && op->in.enqueue)
         enqueue(txn, op, node);
     if (code == HF_OK && !txn->damaged) {
-        enum hf_verdict verdict = refused(txn, op, node, asynchronous);
+        enum hf_verdict verdict = refuse_node(txn, op, node, asynchronous);
         *used = op->in.enqueue;
         return verdict;
     }
@@ -265,7 +265,7 @@ static enum hf_verdict ask_waiting(struct txn *txn, struct hf_op *op, struct loc
             flags |= LOCAL_DUE;
         local_put(&node->state, local_with_flags(state, flags));
     }
-    return refused(txn, op, node, asynchronous);
+    return refuse_node(txn, op, node, asynchronous);
 }
 
 static enum hf_verdict ask_upgrade(struct txn *txn, struct hf_op *op, struct local_node *node,
@@ -281,11 +281,11 @@ static enum hf_verdict ask_upgrade(struct txn *txn, struct hf_op *op, struct loc
     }
     uint64_t state = local_get(&node->state);
     if (raised || txn->damaged || local_state_state(state) != LOCAL_HELD)
-        return raised ? granted(txn->local, op, node) : HF_REFUSED;
+        return raised ? grant_node(txn->local, op, node) : HF_REFUSED;
     if (op->in.enqueue)
         local_put(&node->state, local_with_flags(state, local_state_flags(state) | LOCAL_PENDING));
     HF_POINT("local:pending");
-    return refused(txn, op, node, asynchronous);
+    return refuse_node(txn, op, node, asynchronous);
 }
 
 static enum hf_verdict ask_held(struct txn *txn, struct hf_op *op, struct local_node *node,
@@ -295,7 +295,7 @@ static enum hf_verdict ask_held(struct txn *txn, struct hf_op *op, struct local_
     if (op->in.mode == HF_WRITE && local_state_mode(state) == HF_UPGRADE)
         return ask_upgrade(txn, op, node, asynchronous);
     if (!(local_state_flags(state) & LOCAL_OFFERED))
-        return granted(txn->local, op, node);
+        return grant_node(txn->local, op, node);
     local_put(&node->deadline_ms, op_deadline(op)); /* mutant: offer-that-was-fetched-lapses */
     local_put(&node->state, local_with_flags(state, 0));
     HF_POINT("local:accepted");

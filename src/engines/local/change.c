@@ -223,7 +223,7 @@ static int change_hold(struct local *local, struct hf_oneshot *change)
 
 /* ---- all of them ---- */
 
-static int forget(struct txn *txn)
+static int forget_name(struct txn *txn)
 {
     if (hf__txn_in_use(txn))
         return HF_BUSY;
@@ -250,7 +250,7 @@ static int change_name(struct local *local, struct hf_oneshot *change)
     if (change->verb == HF_ONESHOT_SEMAPHORE_SET)
         code = semaphore_set(&txn, change);
     else if (change->verb == HF_ONESHOT_FORGET)
-        code = forget(&txn);
+        code = forget_name(&txn);
     else if (change->verb >= HF_ONESHOT_LATCH_SET && change->verb <= HF_ONESHOT_LATCH_GET)
         code = latch_change(&txn, change);
     else

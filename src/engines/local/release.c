@@ -50,7 +50,7 @@ static void explain_loss(struct hf_op *op, uint64_t state)
                 local_state_flags(state) & LOCAL_BROKEN ? "it was broken" : "its lease ran out");
 }
 
-static void lower(struct txn *txn, struct hf_op *op, struct local_node *node)
+static void lower_node(struct txn *txn, struct hf_op *op, struct local_node *node)
 {
     uint64_t state = local_get(&node->state);
     unsigned mode = local_state_mode(state);
@@ -70,7 +70,7 @@ static enum hf_verdict release_node(struct local *local, struct hf_op *op, struc
         return code == HF_UNREACHABLE ? HF_NO_ANSWER : HF_FAILED;
     state = local_get(&node->state);
     if (keeps)
-        lower(&txn, op, node);
+        lower_node(&txn, op, node);
     else
         let_go(&txn, op, node);
     HF_POINT("local:released");

@@ -19,7 +19,7 @@ enum {
     SPINS_A_LOOK = 16
 };
 
-static bool add(uint64_t sessions[LOCAL_WANTED], unsigned *count, uint64_t session)
+static bool add_session(uint64_t sessions[LOCAL_WANTED], unsigned *count, uint64_t session)
 {
     for (unsigned i = 0; i < *count; i++) {
         if (sessions[i] == session)
@@ -41,13 +41,13 @@ static unsigned collect(struct txn *txn, struct local_node *own, uint64_t sessio
         int64_t deadline_ms = (int64_t)local_get(&node->deadline_ms);
         if (deadline_ms && deadline_ms <= hf__txn_now(txn))
             *due = true;
-        if (!add(sessions, &count, local_get(&node->session)))
+        if (!add_session(sessions, &count, local_get(&node->session)))
             break;
     }
     uint32_t previous = local_high(local_get(&own->link));
     for (unsigned i = 0; previous && i < LOCAL_WANTED; i++) {
         node = hf__txn_node(txn, previous);
-        if (!node || !add(sessions, &count, local_get(&node->session)))
+        if (!node || !add_session(sessions, &count, local_get(&node->session)))
             break;
         previous = local_high(local_get(&node->link));
     }

@@ -18,7 +18,7 @@ int64_t hf__txn_now(struct txn *txn)
     return txn->now_ms;
 }
 
-static bool take(_Atomic uint64_t *guard, uint64_t *seen, uint64_t session)
+static bool take_guard(_Atomic uint64_t *guard, uint64_t *seen, uint64_t session)
 {
     return atomic_compare_exchange_strong_explicit(guard, seen, session, memory_order_acquire,
                                                    memory_order_relaxed);
@@ -52,7 +52,7 @@ static int wait_for(struct local *local, _Atomic uint64_t *guard, bool *stolen, 
     int64_t until_ms = 0;
     for (unsigned round = 0;; round++) {
         uint64_t seen = 0;
-        if (take(guard, &seen, local->session))
+        if (take_guard(guard, &seen, local->session))
             return HF_OK;
         if (round < SPINS) {
             hf__relax();
@@ -60,7 +60,7 @@ static int wait_for(struct local *local, _Atomic uint64_t *guard, bool *stolen, 
         }
         /* mutant: dead-one-guard-is-never-taken */
         if (round % YIELDS_A_LOOK == 0 && seen != local->session && !hf__local_alive(local, seen) &&
-            take(guard, &seen, local->session)) {
+            take_guard(guard, &seen, local->session)) {
             HF_POINT("local:guard:stolen");
             *stolen = true;
             return HF_OK;
@@ -81,7 +81,7 @@ int hf__local_guard(struct local *local, _Atomic uint64_t *guard, bool *stolen, 
 {
     uint64_t seen = 0;
     *stolen = false;
-    if (take(guard, &seen, local->session))
+    if (take_guard(guard, &seen, local->session))
         return HF_OK;
     return wait_for(local, guard, stolen, error);
 }
@@ -165,7 +165,8 @@ void hf__txn_commit(struct txn *txn)
 
 /* ---- transactions ---- */
 
-static void begin(struct txn *txn, struct local *local, uint32_t reference, struct local_lock *lock)
+static void begin_txn(struct txn *txn, struct local *local, uint32_t reference,
+                      struct local_lock *lock)
 {
     txn->local = local;
     txn->lock = lock;
@@ -181,7 +182,7 @@ int hf__txn_enter(struct txn *txn, struct local *local, uint32_t reference, hf_e
     struct local_lock *lock = hf__local_lock(local, reference);
     if (!lock)
         return hf__local_damaged(local, error, "a lock is referred to that cannot be");
-    begin(txn, local, reference, lock);
+    begin_txn(txn, local, reference, lock);
     bool stolen;
     int code = hf__local_guard(local, &lock->guard, &stolen, error);
     if (code)
@@ -201,11 +202,11 @@ bool hf__txn_try(struct txn *txn, struct local *local, uint32_t reference)
     uint64_t seen = 0;
     if (!lock)
         return false;
-    if (!take(&lock->guard, &seen, local->session) &&
+    if (!take_guard(&lock->guard, &seen, local->session) &&
         /* mutant: where-renaming-died-lock */
-        (hf__local_alive(local, seen) || !take(&lock->guard, &seen, local->session)))
+        (hf__local_alive(local, seen) || !take_guard(&lock->guard, &seen, local->session)))
         return false;
-    begin(txn, local, reference, lock);
+    begin_txn(txn, local, reference, lock);
     if (atomic_load_explicit(&lock->journal_count, memory_order_relaxed))
         undo(txn);
     hf__txn_pin(txn);

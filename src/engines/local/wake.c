@@ -265,7 +265,7 @@ static void start_looking(struct local *local, int64_t now_ms)
 /* A client that cannot have a socket (its user may not write to the directory, say) looks often for
  * what a datagram would have said. Any client looks from time to time whether its file is still
  * there: a holder may make no call for days. */
-static void look(struct hf_timer *timer)
+static void look_timer_fired(struct hf_timer *timer)
 {
     struct local *local = HF_CONTAINER(timer, struct local, look_timer);
     bool removed = hf__local_look_for_file(local); /* mutant: holder-that-makes-no-call */
@@ -306,7 +306,7 @@ int hf__local_wake_open(struct local *local, hf_error *error)
         return HF_OK;
     int code = listen_to_others(local, error);
     if (code == HF_OK) {
-        hf__timer_init(&local->look_timer, look);
+        hf__timer_init(&local->look_timer, look_timer_fired);
         start_looking(local, hf__clock_ms());
         local->looks = true;
     }

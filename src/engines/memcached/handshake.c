@@ -19,7 +19,7 @@ static void send_clock(struct mc_server *server, struct mc_request *request)
     hf__mc_write_clock(server);
 }
 
-static struct mc_request *begin(struct mc_server *server)
+static struct mc_request *new_request(struct mc_server *server)
 {
     struct mc_request *request = hf__mc_request_new(server->mc);
     if (!request)
@@ -31,7 +31,7 @@ void hf__mc_read_clock(struct mc_server *server)
 {
     if (server->reads_clock)
         return;
-    struct mc_request *request = begin(server);
+    struct mc_request *request = new_request(server);
     if (!request)
         return;
     server->reads_clock = true;
@@ -187,7 +187,7 @@ struct step {
 
 static void take_step(struct mc_server *server, const struct step *step)
 {
-    struct mc_request *request = begin(server);
+    struct mc_request *request = new_request(server);
     if (!request)
         return;
     request->send = step->send;

@@ -48,7 +48,7 @@ void hf__mc_show(const struct mc_server *server, struct hf_oneshot *oneshot, con
     hf__oneshot_entry(oneshot, &entry);
 }
 
-static void looked(struct mc_server *server, struct mc_request *request, bool heard)
+static void item_answered(struct mc_server *server, struct mc_request *request, bool heard)
 {
     int code = HF_OK;
     if (!heard)
@@ -77,6 +77,6 @@ void hf__mc_inspect(struct memcached *mc, struct hf_oneshot *oneshot)
         return;
     }
     request->send = send_look;
-    request->answered = looked;
+    request->answered = item_answered;
     hf__mc_ask(hf__mc_server_of(mc, oneshot->name, oneshot->name_length), request);
 }

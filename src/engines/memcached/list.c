@@ -60,10 +60,11 @@ static void looked(struct mc_server *server, struct mc_request *request, bool he
 }
 
 /* Asks for one thing more about the server; false: out of memory. */
-static bool ask(struct mc_server *server, struct listing *listing,
-                void (*send)(struct mc_server *, struct mc_request *),
-                void (*answered)(struct mc_server *, struct mc_request *, bool),
-                void (*line)(struct mc_server *, struct mc_request *, const struct mc_reply *))
+static bool ask_for_list(struct mc_server *server, struct listing *listing,
+                         void (*send)(struct mc_server *, struct mc_request *),
+                         void (*answered)(struct mc_server *, struct mc_request *, bool),
+                         void (*line)(struct mc_server *, struct mc_request *,
+                                      const struct mc_reply *))
 {
     struct mc_request *request = hf__mc_request_new(server->mc);
     if (!request) {
@@ -83,7 +84,7 @@ static void look_on(struct mc_server *server, struct listing *listing)
     struct memcached *mc = server->mc;
     bool more = listing->looked < listing->length;
     if (!listing->failed && !listing->oneshot->unwanted && more &&
-        ask(server, listing, send_look, looked, NULL))
+        ask_for_list(server, listing, send_look, looked, NULL))
         return;
     listing->server++;
     listing->length = listing->looked = 0;
@@ -175,7 +176,7 @@ static void listed(struct mc_server *server, struct mc_request *request, bool he
 static void list_server(struct memcached *mc, struct listing *listing)
 {
     struct mc_server *server = &mc->servers[listing->server];
-    if (!ask(server, listing, send_list, listed, note_key))
+    if (!ask_for_list(server, listing, send_list, listed, note_key))
         listing_ends(mc, listing);
 }
 

@@ -186,7 +186,7 @@ void hf__mc_break(struct mc_server *server, const struct mc_reply *reply)
 
 /* ---- replies ---- */
 
-static void unanswered(struct hf_pipeline *pipeline, struct hf_pipeline_item *item)
+static void request_unanswered(struct hf_pipeline *pipeline, struct hf_pipeline_item *item)
 {
     struct mc_server *server = HF_CONTAINER(pipeline, struct mc_server, pipeline);
     struct mc_request *request = request_of(item);
@@ -341,7 +341,7 @@ void hf__mc_server_open(struct mc_server *server, struct memcached *mc, unsigned
         snprintf(server->shown, sizeof server->shown, "%.250s", at->path);
     hf__link_init(&server->unbelieved);
     hf__timer_init(&server->clock_timer, hf__mc_clock_timer_fired);
-    hf__pipeline_init(&server->pipeline, unanswered);
+    hf__pipeline_init(&server->pipeline, request_unanswered);
     hf__peer_init(&server->peer, &(struct hf_peer_config){ .host = mc->base.host,
                                                            .callbacks = &callbacks,
                                                            .store = "memcached",

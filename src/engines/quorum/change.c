@@ -45,7 +45,7 @@ static const hf_error *first_error(const struct poll *poll)
     return NULL;
 }
 
-static void tell(struct poll *poll, int code)
+static void tell_result(struct poll *poll, int code)
 {
     struct hf_oneshot *change = poll->change;
     const hf_error *why = first_error(poll);
@@ -72,11 +72,11 @@ static void judge_lease(struct poll *poll)
     const struct quorum *quorum = poll->quorum;
     unsigned longer = count(poll, HF_OK), lost = count(poll, HF_LOST);
     if (longer >= quorum->majority) /* mutant: lease-is-longer-when-one */
-        tell(poll, HF_OK);
+        tell_result(poll, HF_OK);
     else if (lost > quorum->count - quorum->majority)
-        tell(poll, HF_LOST);
+        tell_result(poll, HF_LOST);
     else if (poll->out == 0)
-        tell(poll, first_error(poll) ? failure(poll, longer) : HF_LOST);
+        tell_result(poll, first_error(poll) ? failure(poll, longer) : HF_LOST);
 }
 
 /* The lock is one, however many servers had it. */
@@ -88,7 +88,7 @@ static void judge_break(struct poll *poll)
         if (poll->parts[i].change.code == HF_OK && poll->parts[i].change.result > broken)
             broken = poll->parts[i].change.result;
     poll->change->result = broken;
-    tell(poll, code == HF_OK && broken == 0 && count(poll, HF_BUSY) > 0 ? HF_BUSY : code);
+    tell_result(poll, code == HF_OK && broken == 0 && count(poll, HF_BUSY) > 0 ? HF_BUSY : code);
 }
 
 static struct hf_loop *loop_of(const struct poll *poll)
@@ -127,7 +127,7 @@ static void free_poll(struct poll *poll)
     free(poll);
 }
 
-static void answered(struct hf_task *task)
+static void part_answered(struct hf_task *task)
 {
     struct hf_oneshot *change = HF_CONTAINER(task, struct hf_oneshot, answer);
     struct poll *poll = HF_CONTAINER(change, struct part, change)->poll;
@@ -146,7 +146,7 @@ static void answered(struct hf_task *task)
 }
 
 /* The answers come when this has returned. */
-static void ask(struct poll *poll, unsigned number)
+static void ask_part(struct poll *poll, unsigned number)
 {
     const struct hf_oneshot *whole = poll->change;
     struct hf_engine *server = poll->quorum->members[number];
@@ -166,7 +166,7 @@ static void ask(struct poll *poll, unsigned number)
         part->change.op = &vote->op;
         vote->forgotten_ms = end_ms > vote->forgotten_ms ? end_ms : vote->forgotten_ms;
     }
-    hf__task_init(&part->change.answer, answered);
+    hf__task_init(&part->change.answer, part_answered);
     server->ops->oneshot(server, &part->change);
 }
 
@@ -206,7 +206,7 @@ static void ask_all(struct hf_engine *engine, struct hf_oneshot *change)
     if (poll->ballot)
         poll->ballot->pins++;
     for (unsigned i = 0; i < quorum->count; i++)
-        ask(poll, i);
+        ask_part(poll, i);
 }
 
 void hf__quorum_oneshot(struct hf_engine *engine, struct hf_oneshot *oneshot)

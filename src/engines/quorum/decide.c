@@ -123,7 +123,7 @@ static unsigned count_refusing(const struct quorum_claim *ballot)
     return count;
 }
 
-static void fail(struct quorum_claim *ballot)
+static void fail_claim(struct quorum_claim *ballot)
 {
     const hf_error *why = error_of(ballot, VOTE_NEVER);
     unsigned refusing = count_refusing(ballot);
@@ -186,7 +186,7 @@ void hf__quorum_decide_taking(struct quorum_claim *ballot)
     if (yes >= majority)
         carry(ballot);
     else if (never > spare(ballot))
-        fail(ballot);
+        fail_claim(ballot);
     /* mutant: what-two-servers-cannot-give */
     else if (silent + never > spare(ballot) || (no == 0 && unheard == 0))
         be_silent(ballot);

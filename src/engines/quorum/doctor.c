@@ -82,7 +82,7 @@ void hf__quorum_remark(struct hf_oneshot *examination, const hf_remark *remark)
 }
 
 /* `whole` NULL: no caller wants to see them any more. */
-static void show(struct part *part, struct hf_oneshot *whole)
+static void show_part(struct part *part, struct hf_oneshot *whole)
 {
     struct hf_link *link;
     while ((link = hf__list_pop(&part->remarks))) {
@@ -167,21 +167,21 @@ static void free_round(struct round *round)
     hf__link_remove(&round->link);
     for (unsigned i = 0; i < round->quorum->count; i++) {
         hf__link_remove(&round->parts[i].examination.answer.link);
-        show(&round->parts[i], NULL);
+        show_part(&round->parts[i], NULL);
         free(round->parts[i].examination.error);
     }
     free(round);
 }
 
 /* A server that has not answered by now is silent. */
-static void tell(struct round *round)
+static void tell_findings(struct round *round)
 {
     struct quorum *quorum = round->quorum;
     struct hf_oneshot *whole = round->whole;
     round->silent = count_silent(round);
     whole->contacted = round->silent < quorum->count;
     for (unsigned i = 0; i < quorum->count; i++) {
-        show(&round->parts[i], whole);
+        show_part(&round->parts[i], whole);
         if (is_silent(&round->parts[i]))
             note_silence(round, &round->parts[i]);
     }
@@ -198,10 +198,10 @@ static void tell(struct round *round)
 
 static void limit_over(struct hf_timer *timer)
 {
-    tell(HF_CONTAINER(timer, struct round, limit));
+    tell_findings(HF_CONTAINER(timer, struct round, limit));
 }
 
-static void answered(struct hf_task *task)
+static void part_answered(struct hf_task *task)
 {
     struct hf_oneshot *examination = HF_CONTAINER(task, struct hf_oneshot, answer);
     struct part *part = HF_CONTAINER(examination, struct part, examination);
@@ -210,7 +210,7 @@ static void answered(struct hf_task *task)
     if (++round->answered < round->quorum->count) /* mutant: doctor-does-not-wait-for-all */
         return;
     if (round->whole)
-        tell(round);
+        tell_findings(round);
     free_round(round);
 }
 
@@ -242,7 +242,7 @@ void hf__quorum_examine(struct hf_engine *engine, struct hf_oneshot *examination
         round->parts[i].examination.name = examination->name ? round->name : NULL;
         round->parts[i].examination.name_length = examination->name_length;
         hf__link_init(&round->parts[i].remarks);
-        hf__task_init(&round->parts[i].examination.answer, answered);
+        hf__task_init(&round->parts[i].examination.answer, part_answered);
     }
     hf__list_append(&quorum->rounds, &round->link);
     hf__timer_init(&round->limit, limit_over);

@@ -158,7 +158,7 @@ static void note_giving(struct quorum_member *vote)
     hf__timer_start(loop_of(vote), &vote->again, now_ms + hf__jitter_ms(pause_ms));
 }
 
-static void answered(struct hf_task *task)
+static void member_answered(struct hf_task *task)
 {
     struct quorum_member *vote = HF_CONTAINER(task, struct quorum_member, answered);
     bool wanted = vote->giving ? !vote->ballot->taking : vote->ballot->taking && !vote->dismissed;
@@ -236,7 +236,7 @@ void hf__quorum_member_set(struct quorum_member *vote, struct quorum_claim *ball
     vote->op.in.keep = HF_KEEP_NOTHING;
     vote->op.engine.word[0] = ballot->number;
     hf__timer_init(&vote->again, say_again);
-    hf__task_init(&vote->answered, answered);
+    hf__task_init(&vote->answered, member_answered);
 }
 
 void hf__quorum_member_close(struct quorum_member *vote)

@@ -17,7 +17,7 @@ static void nothing_to_do(void *arg)
     (void)arg;
 }
 
-static void end(struct quorum *quorum)
+static void end_quorum(struct quorum *quorum)
 {
     void (*closed)(void *arg) = quorum->closed;
     void *arg = quorum->closed_arg;
@@ -40,7 +40,7 @@ void hf__quorum_settled(struct quorum *quorum)
 
 static void waited_enough(struct hf_timer *timer)
 {
-    end(HF_CONTAINER(timer, struct quorum, leaving));
+    end_quorum(HF_CONTAINER(timer, struct quorum, leaving));
 }
 
 static void close_quorum(struct hf_engine *engine, void (*closed)(void *arg), void *arg)
@@ -51,7 +51,7 @@ static void close_quorum(struct hf_engine *engine, void (*closed)(void *arg), vo
     quorum->closed_arg = arg;
     /* What a change names goes with its caller. */
     if (hf__list_empty(&quorum->ballots) || hf__polls_wanted(quorum) || hf__rounds_wanted(quorum))
-        end(quorum);
+        end_quorum(quorum);
     else
         hf__timer_start(engine->host->loop, &quorum->leaving,
                         hf__loop_now(engine->host->loop) + FAREWELL_MS);

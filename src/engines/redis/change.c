@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-static void finish(struct connection *connection, struct redis_request *request, int code)
+static void finish_change(struct connection *connection, struct redis_request *request, int code)
 {
     struct redis *redis = connection->redis;
     struct hf_oneshot *change = request->change;
@@ -27,15 +27,15 @@ static void break_answered(struct connection *connection, struct redis_request *
     if (held >= 0) {
         int64_t broken = hf__reply_number(reply->element[1]);
         change->result = broken > 0 ? (uint32_t)broken : 0;
-        finish(connection, request, held > 0 && broken == 0 ? HF_BUSY : HF_OK);
+        finish_change(connection, request, held > 0 && broken == 0 ? HF_BUSY : HF_OK);
     } else if (held == -1) {
         hf__explain(&change->error, HF_EKIND, 0, "\"%.200s\" %.100s", change->name,
                     hf__reply_text(reply->element[1]));
-        finish(connection, request, HF_EKIND);
+        finish_change(connection, request, HF_EKIND);
     } else {
-        finish(connection, request,
-               hf__request_failed(connection, request, reply, change->name, &change->error,
-                                  &definite));
+        finish_change(connection, request,
+                      hf__request_failed(connection, request, reply, change->name, &change->error,
+                                         &definite));
     }
 }
 
@@ -81,7 +81,7 @@ static void forget_answered(struct connection *connection, struct redis_request 
                                   &request->change->error, &definite);
     else if (reply->integer == 1)
         code = HF_OK;
-    finish(connection, request, code);
+    finish_change(connection, request, code);
 }
 
 static void send_forget(struct connection *connection, struct redis_request *request)
@@ -153,7 +153,7 @@ static void value_answered(struct connection *connection, struct redis_request *
         code =
             hf__request_failed(connection, request, reply, change->name, &change->error, &definite);
     }
-    finish(connection, request, code);
+    finish_change(connection, request, code);
 }
 
 /* ---- a fixed lease ---- */
@@ -170,7 +170,7 @@ static void extend_answered(struct connection *connection, struct redis_request 
     /* The name has been overwritten with something else. */
     if (code == HF_EKIND || (code == HF_OK && reply->integer == 0))
         code = HF_LOST;
-    finish(connection, request, code);
+    finish_change(connection, request, code);
 }
 
 static void send_extend(struct connection *connection, struct redis_request *request)

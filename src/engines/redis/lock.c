@@ -178,7 +178,7 @@ static void set_verdict(struct redis *redis, struct redis_request *request, enum
         request->kind->settled(redis, op);
 }
 
-static void finish(struct redis *redis, struct redis_request *request, enum hf_word word)
+static void finish_request(struct redis *redis, struct redis_request *request, enum hf_word word)
 {
     set_verdict(redis, request, word);
     complete(redis, request);
@@ -191,7 +191,7 @@ static void no_reply(struct redis *redis, struct redis_request *request)
     struct hf_op *op = request->op;
     if (request->item.sent && request->kind->leased && !op->in.attach_key)
         set_lease(redis, op, request->item.sent_at_ms, hf__redis_lease_ms(redis, op));
-    finish(redis, request, HF_WORD_OPEN);
+    finish_request(redis, request, HF_WORD_OPEN);
 }
 
 /* ---- what cannot be granted is withdrawn ---- */
@@ -252,7 +252,7 @@ void hf__attempt_unanswered(struct connection *connection, struct redis_request 
     /* No message reaches a client that is not let in. So its place is passed over. */
     if (!hf__known_holds(known) && !hf__known_is_open(known))
         hf__known_forget(known);
-    finish(redis, request, HF_WORD_NEVER);
+    finish_request(redis, request, HF_WORD_NEVER);
 }
 
 /* It can never be granted. */
@@ -278,7 +278,7 @@ static void look_later(struct redis *redis, struct redis_request *request, int64
     /* At its last millisecond the key is still there. */
     op->out.retry_at_ms = hf__clock_add(hf__loop_now(redis->base.host->loop) + 1,
                                         hf__waiter_pause_ms(redis, request, left_ms));
-    finish(redis, request, word);
+    finish_request(redis, request, word);
 }
 
 void hf__attempt_placed(struct redis *redis, struct redis_request *request, int64_t left_ms,
@@ -353,11 +353,11 @@ static void granted(struct redis *redis, struct redis_request *request, int64_t 
 void hf__attempt_confirmed(struct redis *redis, struct redis_request *request, bool enough)
 {
     if (enough) {
-        finish(redis, request, HF_WORD_GRANTED);
+        finish_request(redis, request, HF_WORD_GRANTED);
         return;
     }
     hf__lock_executed(request->op);
-    finish(redis, request, HF_WORD_OPEN);
+    finish_request(redis, request, HF_WORD_OPEN);
 }
 
 /* The reply's token, or NULL: it is not granted. In a batch, that alone is a grant. */
@@ -403,7 +403,7 @@ static void attach_answered(struct connection *connection, struct redis_request 
     hear(connection, request, reply);
     if (left_ms <= 0) {
         if (word == 0 || word == 1)
-            finish(connection->redis, request, HF_WORD_REFUSED);
+            finish_request(connection->redis, request, HF_WORD_REFUSED);
         else
             hf__attempt_unanswered(connection, request, reply);
         return;
@@ -485,7 +485,7 @@ static void release_answered(struct connection *connection, struct redis_request
     hear(connection, request, reply);
     if (op->in.attach_key && hf__reply_is_array(reply, 1)) {
         bool found = hf__reply_number(reply->element[0]) == 1;
-        finish(redis, request, found ? HF_WORD_DONE : HF_WORD_MISSING);
+        finish_request(redis, request, found ? HF_WORD_DONE : HF_WORD_MISSING);
         return;
     }
     if (reply && reply->type == REDIS_REPLY_INTEGER) {
@@ -507,7 +507,7 @@ static void release_answered(struct connection *connection, struct redis_request
     bool units = kind->settled && (known->now & (HF_KNOWN_LOCK | HF_KNOWN_MAY_HAVE));
     if (code == HF_ELIMIT && units) /* mutant: units-are-forgotten */
         definite = false;
-    finish(redis, request, definite ? HF_WORD_NEVER : HF_WORD_OPEN);
+    finish_request(redis, request, definite ? HF_WORD_NEVER : HF_WORD_OPEN);
 }
 
 /* What was refused has left nothing at the server but perhaps a place in a queue. In a line that is

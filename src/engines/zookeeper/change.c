@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-static void finish(struct zookeeper *zk, struct hf_oneshot *change, int code)
+static void finish_change(struct zookeeper *zk, struct hf_oneshot *change, int code)
 {
     change->code = code;
     hf__oneshot_done(&zk->base, change);
@@ -22,7 +22,7 @@ static void broken(struct zookeeper *zk, struct children_snapshot *survey)
     change->contacted = code != HF_UNREACHABLE && code != HF_ENOMEM;
     survey->error = NULL;
     hf__zk_snapshot_free(survey);
-    finish(zk, change, code);
+    finish_change(zk, change, code);
 }
 
 static void node_deleted(struct zookeeper *zk, struct zk_request *request, struct zk_reply *reply)
@@ -88,7 +88,7 @@ static void begin_break(struct zookeeper *zk, struct hf_oneshot *change)
     struct children_snapshot *survey = hf__zk_snapshot_new(
         zk, hf__zk_path_of(zk->settings->root, change->name, change->name_length));
     if (!survey) {
-        finish(zk, change, HF_ENOMEM);
+        finish_change(zk, change, HF_ENOMEM);
         return;
     }
     survey->arg = change;
@@ -105,11 +105,11 @@ static void renewed(struct zookeeper *zk, struct zk_request *request, struct zk_
     struct zk_queue_node *place = change->op->engine.pointer;
     change->contacted = reply != NULL;
     if (!reply || (reply->error != ZK_OK && reply->error != ZK_NO_NODE)) {
-        finish(zk, change, hf__zk_explain(zk, request, reply, &change->error));
+        finish_change(zk, change, hf__zk_explain(zk, request, reply, &change->error));
         return;
     }
     bool moved = reply->error == ZK_OK && place && hf__own_end_move(&place->end, change);
-    finish(zk, change, moved ? HF_OK : HF_LOST);
+    finish_change(zk, change, moved ? HF_OK : HF_LOST);
 }
 
 static void begin_renewal(struct zookeeper *zk, struct hf_oneshot *change)
@@ -117,12 +117,12 @@ static void begin_renewal(struct zookeeper *zk, struct hf_oneshot *change)
     char data[400];
     struct zk_queue_node *place = change->op->engine.pointer;
     if (!place || !place->end.timer.started) {
-        finish(zk, change, HF_LOST);
+        finish_change(zk, change, HF_LOST);
         return;
     }
     struct zk_request *request = hf__zk_request(zk, place->session, ZK_SET_DATA, renewed);
     if (!request) {
-        finish(zk, change, HF_ENOMEM);
+        finish_change(zk, change, HF_ENOMEM);
         return;
     }
     int64_t lease_ms = hf__own_end_longer_ms(&place->end, change);
@@ -141,14 +141,14 @@ static void total_set(struct zookeeper *zk, void *arg, int code, hf_error *error
     struct hf_oneshot *change = arg;
     change->error = error;
     change->contacted = code != HF_UNREACHABLE && code != HF_ENOMEM;
-    finish(zk, change, code);
+    finish_change(zk, change, code);
 }
 
 static void begin_setting(struct zookeeper *zk, struct hf_oneshot *change)
 {
     if (change->value > INT32_MAX) {
         hf__explain(&change->error, HF_ELIMIT, 0, "a semaphore has %d permits at most", INT32_MAX);
-        finish(zk, change, HF_ELIMIT);
+        finish_change(zk, change, HF_ELIMIT);
         return;
     }
     hf__zk_total_set(zk, change->name, change->name_length, change->value, false, total_set, NULL,
@@ -170,6 +170,6 @@ void hf__zk_change(struct zookeeper *zk, struct hf_oneshot *change)
         hf__zk_forget(zk, change);
     } else {
         hf__explain(&change->error, HF_ENOTSUP, 0, "this engine cannot do that");
-        finish(zk, change, HF_ENOTSUP);
+        finish_change(zk, change, HF_ENOTSUP);
     }
 }

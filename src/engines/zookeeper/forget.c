@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-static void end(struct zookeeper *zk, struct children_snapshot *survey, int code)
+static void end_forgetting(struct zookeeper *zk, struct children_snapshot *survey, int code)
 {
     struct hf_oneshot *change = survey->arg;
     change->code = code;
@@ -20,19 +20,21 @@ static void end(struct zookeeper *zk, struct children_snapshot *survey, int code
 }
 
 /* Of a node above the name's nothing need be known. */
-static void fail(struct zookeeper *zk, struct zk_request *request, const struct zk_reply *reply)
+static void fail_forgetting(struct zookeeper *zk, struct zk_request *request,
+                            const struct zk_reply *reply)
 {
     struct children_snapshot *survey = request->arg;
-    end(zk, survey, survey->above ? HF_OK : hf__zk_explain(zk, request, reply, &survey->error));
+    end_forgetting(zk, survey,
+                   survey->above ? HF_OK : hf__zk_explain(zk, request, reply, &survey->error));
 }
 
-static struct zk_request *ask(struct zookeeper *zk, struct children_snapshot *survey,
-                              int32_t operation, zk_answered *answered)
+static struct zk_request *ask_about_node(struct zookeeper *zk, struct children_snapshot *survey,
+                                         int32_t operation, zk_answered *answered)
 {
     struct zk_session *session = hf__zk_session_current(zk);
     struct zk_request *request = session ? hf__zk_request(zk, session, operation, answered) : NULL;
     if (!request) {
-        end(zk, survey, HF_ENOMEM);
+        end_forgetting(zk, survey, HF_ENOMEM);
         return NULL;
     }
     request->arg = survey;
@@ -42,9 +44,9 @@ static struct zk_request *ask(struct zookeeper *zk, struct children_snapshot *su
 
 static void node_found(struct zookeeper *zk, struct zk_request *request, struct zk_reply *reply);
 
-static void look(struct zookeeper *zk, struct children_snapshot *survey)
+static void look_at_node(struct zookeeper *zk, struct children_snapshot *survey)
 {
-    struct zk_request *request = ask(zk, survey, ZK_EXISTS, node_found);
+    struct zk_request *request = ask_about_node(zk, survey, ZK_EXISTS, node_found);
     if (!request)
         return;
     hf__zk_write_bool(&request->body, false);
@@ -55,12 +57,12 @@ static void look_above(struct zookeeper *zk, struct children_snapshot *survey)
 {
     char *slash = strrchr(survey->path, '/');
     if (slash == survey->path) {
-        end(zk, survey, HF_OK);
+        end_forgetting(zk, survey, HF_OK);
         return;
     }
     *slash = 0;
     survey->above = true;
-    look(zk, survey);
+    look_at_node(zk, survey);
 }
 
 /* Made since a forgetting that found it missing. */
@@ -89,9 +91,9 @@ static void node_deleted(struct zookeeper *zk, struct zk_request *request, struc
     if (reply && (reply->error == ZK_OK || reply->error == ZK_NO_NODE))
         look_above(zk, survey);
     else if (in_use && !survey->above)
-        end(zk, survey, HF_BUSY);
+        end_forgetting(zk, survey, HF_BUSY);
     else
-        fail(zk, request, reply);
+        fail_forgetting(zk, request, reply);
 }
 
 static void node_found(struct zookeeper *zk, struct zk_request *request, struct zk_reply *reply)
@@ -104,20 +106,20 @@ static void node_found(struct zookeeper *zk, struct zk_request *request, struct 
         return;
     }
     if (!reply || reply->error != ZK_OK) {
-        fail(zk, request, reply);
+        fail_forgetting(zk, request, reply);
         return;
     }
     hf__zk_read_stat(&reply->body, &stat);
     /* Its children are other names' nodes. */
     if (stat.child_count > 0 || (survey->above && !is_new(zk, survey->path))) {
-        end(zk, survey, HF_OK);
+        end_forgetting(zk, survey, HF_OK);
         return;
     }
     if (stat.data_length > 0) { /* a latch's count, or another program's */
-        end(zk, survey, survey->above ? HF_OK : HF_BUSY);
+        end_forgetting(zk, survey, survey->above ? HF_OK : HF_BUSY);
         return;
     }
-    struct zk_request *deletion = ask(zk, survey, ZK_DELETE, node_deleted);
+    struct zk_request *deletion = ask_about_node(zk, survey, ZK_DELETE, node_deleted);
     if (!deletion)
         return;
     hf__zk_write_int(&deletion->body, stat.version);
@@ -128,9 +130,9 @@ static void claims_found(struct zookeeper *zk, struct children_snapshot *survey)
 {
     bool in_use = survey->count > 0 || survey->semaphore;
     if (survey->code != HF_OK || in_use)
-        end(zk, survey, survey->code != HF_OK ? survey->code : HF_BUSY);
+        end_forgetting(zk, survey, survey->code != HF_OK ? survey->code : HF_BUSY);
     else
-        look(zk, survey);
+        look_at_node(zk, survey);
 }
 
 void hf__zk_forget(struct zookeeper *zk, struct hf_oneshot *change)

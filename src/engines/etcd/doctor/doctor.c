@@ -123,15 +123,16 @@ static void look_at_lease(const struct etcd *etcd, const struct hf_findings *fin
 
 /* ---- one question after the other ---- */
 
-static void finish(struct etcd *etcd, struct hf_oneshot *oneshot)
+static void finish_diagnosis(struct etcd *etcd, struct hf_oneshot *oneshot)
 {
     look_at_lease(etcd, &(struct hf_findings){ .examination = oneshot });
     oneshot->code = HF_OK;
     hf__oneshot_done(&etcd->base, oneshot);
 }
 
-static bool ask(struct etcd *etcd, struct hf_oneshot *oneshot, const struct etcd_method *method,
-                etcd_answered *answered, const ProtobufCMessage *message)
+static bool ask_member(struct etcd *etcd, struct hf_oneshot *oneshot,
+                       const struct etcd_method *method, etcd_answered *answered,
+                       const ProtobufCMessage *message)
 {
     struct etcd_request *request = hf__etcd_request(etcd, method, answered);
     if (!request)
@@ -153,7 +154,7 @@ static bool ask_to_read(struct etcd *etcd, struct hf_oneshot *oneshot, int64_t r
     range.key = hf__etcd_binary(hf__etcd_bytes(key, strlen(key)));
     range.revision = revision;
     range.count_only = true;
-    return ask(etcd, oneshot, &hf__etcd_range, answered, &range.base);
+    return ask_member(etcd, oneshot, &hf__etcd_range, answered, &range.base);
 }
 
 static void oldest_read(struct etcd *etcd, struct etcd_request *request,
@@ -169,7 +170,7 @@ static void oldest_read(struct etcd *etcd, struct etcd_request *request,
                            "refuses all writes, and no lock can be acquired",
                            "switch automatic compaction on: --auto-compaction-retention=1h",
                            "none of its %lld revisions has been compacted", (long long)revision);
-    finish(etcd, oneshot);
+    finish_diagnosis(etcd, oneshot);
 }
 
 static bool has_no_quorum(const struct etcd_reply *reply)
@@ -196,11 +197,11 @@ static void confirmed(struct etcd *etcd, struct etcd_request *request,
     } else {
         hf__finding_unknown(&findings, "revision", "this server", reply->text);
     }
-    finish(etcd, oneshot);
+    finish_diagnosis(etcd, oneshot);
 }
 
-static void answered(struct etcd *etcd, struct etcd_request *request,
-                     const struct etcd_reply *reply)
+static void status_answered(struct etcd *etcd, struct etcd_request *request,
+                            const struct etcd_reply *reply)
 {
     struct hf_oneshot *oneshot = request->oneshot;
     const struct hf_findings findings = { .examination = oneshot };
@@ -216,14 +217,14 @@ static void answered(struct etcd *etcd, struct etcd_request *request,
     look_at_server(&findings, status);
     look_at_streams(etcd, &findings);
     if (!has_leader || !ask_to_read(etcd, oneshot, 0, confirmed))
-        finish(etcd, oneshot);
+        finish_diagnosis(etcd, oneshot);
 }
 
 void hf__etcd_diagnose(struct etcd *etcd, struct hf_oneshot *oneshot)
 {
     HfEtcd__StatusRequest message;
     hf_etcd__status_request__init(&message);
-    if (ask(etcd, oneshot, &hf__etcd_status, answered, &message.base))
+    if (ask_member(etcd, oneshot, &hf__etcd_status, status_answered, &message.base))
         return;
     hf__explain(&oneshot->error, HF_ENOMEM, 0, "out of memory for a request");
     oneshot->code = HF_ENOMEM;

@@ -126,7 +126,7 @@ static struct etcd_claim *leave_change(struct etcd_change *change)
     return claim;
 }
 
-static void refuse(struct etcd_change *change, const struct etcd_state *state)
+static void refuse_change(struct etcd_change *change, const struct etcd_state *state)
 {
     struct etcd *etcd = change->etcd;
     struct etcd_claim *claim = leave_change(change);
@@ -149,7 +149,7 @@ static void decide_take(struct etcd_change *change, const struct etcd_state *sta
     } else if (value.there && !value.readable) {
         hf__etcd_change_fail(change, HF_EKIND, "\"%.200s\" is no number", op->in.name);
     } else if (value.permits < op->in.permits || has_older(change, state->claims)) {
-        refuse(change, state);
+        refuse_change(change, state);
     } else {
         struct etcd_write *write = &change->write;
         /* A newcomer takes nothing where others wait. */

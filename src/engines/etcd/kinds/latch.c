@@ -3,7 +3,8 @@
  * is, and takes the waiter's key away then. */
 #include "change.h"
 
-static void looked(struct etcd *etcd, struct etcd_request *request, const struct etcd_reply *reply)
+static void count_answered(struct etcd *etcd, struct etcd_request *request,
+                           const struct etcd_reply *reply)
 {
     struct etcd_claim *claim = request->claim;
     const etcd_txn_reply *txn = reply->message;
@@ -37,7 +38,7 @@ void hf__etcd_latch_go_on(struct etcd *etcd, struct etcd_claim *claim)
     struct etcd_txn txn;
     char note[ETCD_NOTE_SIZE];
     struct etcd_bytes key = hf__etcd_key_of(claim), none = hf__etcd_bytes("", 0);
-    struct etcd_request *request = hf__etcd_attempt_request(etcd, claim, looked);
+    struct etcd_request *request = hf__etcd_attempt_request(etcd, claim, count_answered);
     if (!request)
         return;
     bool puts = claim->op->in.enqueue && claim->created == 0;

@@ -26,7 +26,7 @@
 
 static void ask_position(struct etcd *etcd, struct etcd_claim *claim);
 static void ask_for_place(struct etcd *etcd, struct etcd_claim *claim);
-static void look(struct etcd *etcd, struct etcd_claim *claim);
+static void look_at_claims(struct etcd *etcd, struct etcd_claim *claim);
 
 /* ---- what can never be ---- */
 
@@ -314,17 +314,18 @@ static void judge_look(struct etcd *etcd, struct etcd_claim *claim, const etcd_t
         try_to_take(etcd, claim, &total, revision);
 }
 
-static void looked(struct etcd *etcd, struct etcd_request *request, const struct etcd_reply *reply)
+static void claims_answered(struct etcd *etcd, struct etcd_request *request,
+                            const struct etcd_reply *reply)
 {
     struct etcd_claim *claim = request->claim;
     if (!hf__etcd_has_left(request) && hf__etcd_is_reply_good(etcd, claim, reply))
         judge_look(etcd, claim, reply->message);
 }
 
-static void look(struct etcd *etcd, struct etcd_claim *claim)
+static void look_at_claims(struct etcd *etcd, struct etcd_claim *claim)
 {
     struct etcd_txn txn;
-    struct etcd_request *request = hf__etcd_attempt_request(etcd, claim, looked);
+    struct etcd_request *request = hf__etcd_attempt_request(etcd, claim, claims_answered);
     if (!request)
         return;
     hf__etcd_txn_begin(&txn);
@@ -339,5 +340,5 @@ void hf__etcd_semaphore_go_on(struct etcd *etcd, struct etcd_claim *claim)
     else if (claim->op->in.enqueue)
         ask_for_place(etcd, claim);
     else
-        look(etcd, claim);
+        look_at_claims(etcd, claim);
 }

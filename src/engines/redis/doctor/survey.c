@@ -210,8 +210,8 @@ static void send(struct connection *connection, struct redis_request *request)
     request->send = NULL;
 }
 
-static void answered(struct connection *connection, struct redis_request *request,
-                     const redisReply *reply)
+static void survey_answered(struct connection *connection, struct redis_request *request,
+                            const redisReply *reply)
 {
     struct redis *redis = connection->redis;
     struct asked *asked = request->memory;
@@ -248,7 +248,7 @@ static struct redis_request *new_question(struct redis *redis, struct redis_surv
     *asked = (struct asked){ .probe = &probes[number], .examiner = examiner };
     request->memory = asked;
     request->send = send;
-    request->answered = answered;
+    request->answered = survey_answered;
     return request;
 }
 

@@ -22,8 +22,8 @@ static void add_record(const struct redis *redis, struct command *command, const
                       op->in.name, field);
 }
 
-static void begin(struct connection *connection, struct command *command, enum redis_script script,
-                  const struct hf_op *op)
+static void begin_counter(struct connection *connection, struct command *command,
+                          enum redis_script script, const struct hf_op *op)
 {
     hf__keys_script(connection, command, script, REDIS_CHANNEL_SEMAPHORE, op->in.name,
                     op->in.name_length);
@@ -34,14 +34,14 @@ static void begin(struct connection *connection, struct command *command, enum r
 
 static void acquire(struct connection *connection, struct command *command, const struct hf_op *op)
 {
-    begin(connection, command, REDIS_COUNTER_TAKE, op);
+    begin_counter(connection, command, REDIS_COUNTER_TAKE, op);
     hf__command_number(command, op->in.enqueue);
     hf__command_number(command, op->in.permits);
 }
 
 static void release(struct connection *connection, struct command *command, const struct hf_op *op)
 {
-    begin(connection, command, REDIS_COUNTER_RETURN, op);
+    begin_counter(connection, command, REDIS_COUNTER_RETURN, op);
     hf__command_number(command, hf__known_holds(&op->engine.known));
     hf__command_number(command, op->in.permits);
     hf__command_number(command, (op->engine.known.now & HF_KNOWN_MAY_COME) != 0);

@@ -7,8 +7,8 @@
 
 #include <string.h>
 
-static void begin(struct connection *connection, struct command *command, enum redis_script script,
-                  const struct hf_op *op)
+static void begin_fair(struct connection *connection, struct command *command,
+                       enum redis_script script, const struct hf_op *op)
 {
     hf__connection_script(connection, command, script, 4);
     hf__command_add(command, op->in.name, op->in.name_length);
@@ -20,7 +20,7 @@ static void begin(struct connection *connection, struct command *command, enum r
 
 static void acquire(struct connection *connection, struct command *command, const struct hf_op *op)
 {
-    begin(connection, command, REDIS_FAIR_ACQUIRE, op);
+    begin_fair(connection, command, REDIS_FAIR_ACQUIRE, op);
     hf__command_number(command, hf__redis_lease_ms(connection->redis, op));
     hf__command_number(command, REDIS_TOKEN_MS);
     hf__command_number(command, hf__redis_waits(op));
@@ -32,7 +32,7 @@ static void acquire(struct connection *connection, struct command *command, cons
 
 static void release(struct connection *connection, struct command *command, const struct hf_op *op)
 {
-    begin(connection, command, REDIS_FAIR_RELEASE, op);
+    begin_fair(connection, command, REDIS_FAIR_RELEASE, op);
     hf__command_number(command, REDIS_TOKEN_MS);
     hf__command_number(command, REDIS_GRANT_MS);
     hf__command_derived(command, REDIS_CHANNEL_PREFIX, op->in.name, op->in.name_length);

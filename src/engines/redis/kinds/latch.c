@@ -3,8 +3,8 @@
 #include "keys.h"
 #include "kinds.h"
 
-static void begin(struct connection *connection, struct command *command, enum redis_script script,
-                  const struct hf_op *op)
+static void begin_latch(struct connection *connection, struct command *command,
+                        enum redis_script script, const struct hf_op *op)
 {
     hf__keys_script(connection, command, script, REDIS_CHANNEL_LATCH, op->in.name,
                     op->in.name_length);
@@ -13,13 +13,13 @@ static void begin(struct connection *connection, struct command *command, enum r
 
 static void acquire(struct connection *connection, struct command *command, const struct hf_op *op)
 {
-    begin(connection, command, REDIS_LATCH_PASS, op);
+    begin_latch(connection, command, REDIS_LATCH_PASS, op);
     hf__command_number(command, op->in.enqueue);
 }
 
 static void release(struct connection *connection, struct command *command, const struct hf_op *op)
 {
-    begin(connection, command, REDIS_LATCH_LEAVE, op);
+    begin_latch(connection, command, REDIS_LATCH_LEAVE, op);
 }
 
 static void channel(const struct redis *redis, struct command *command, const struct hf_op *op)

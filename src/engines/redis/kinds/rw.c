@@ -6,8 +6,8 @@
 
 #include <string.h>
 
-static void begin(struct connection *connection, struct command *command, enum redis_script script,
-                  const struct hf_op *op)
+static void begin_rw(struct connection *connection, struct command *command,
+                     enum redis_script script, const struct hf_op *op)
 {
     hf__keys_script(connection, command, script, REDIS_CHANNEL_RW, op->in.name, op->in.name_length);
     hf__redis_add_field(connection->redis, command, op);
@@ -15,7 +15,7 @@ static void begin(struct connection *connection, struct command *command, enum r
 
 static void acquire(struct connection *connection, struct command *command, const struct hf_op *op)
 {
-    begin(connection, command, REDIS_RW_ACQUIRE, op);
+    begin_rw(connection, command, REDIS_RW_ACQUIRE, op);
     hf__command_number(command, hf__redis_lease_ms(connection->redis, op));
     hf__command_number(command, REDIS_TOKEN_MS);
     hf__command_number(command, op->in.enqueue);
@@ -24,7 +24,7 @@ static void acquire(struct connection *connection, struct command *command, cons
 
 static void release(struct connection *connection, struct command *command, const struct hf_op *op)
 {
-    begin(connection, command, REDIS_RW_RELEASE, op);
+    begin_rw(connection, command, REDIS_RW_RELEASE, op);
     hf__command_print(command, "%s", op->in.keep == HF_READ ? "read" : "");
 }
 

@@ -43,8 +43,8 @@ static void owner_key(const struct redis *redis, const struct hf_op *op,
     memcpy(key + sizeof prefix * 2, "000000", 7);
 }
 
-static void begin(struct connection *connection, struct command *command, enum redis_script script,
-                  const struct hf_op *op)
+static void begin_semaphore(struct connection *connection, struct command *command,
+                            enum redis_script script, const struct hf_op *op)
 {
     hf__keys_script(connection, command, script, REDIS_CHANNEL_SEMAPHORE, op->in.name,
                     op->in.name_length);
@@ -55,7 +55,7 @@ static void acquire(struct connection *connection, struct command *command, cons
 {
     char key[HF_OWNER_KEY_SIZE];
     owner_key(connection->redis, op, key);
-    begin(connection, command, REDIS_SEMAPHORE_ACQUIRE, op);
+    begin_semaphore(connection, command, REDIS_SEMAPHORE_ACQUIRE, op);
     hf__command_number(command, hf__redis_lease_ms(connection->redis, op));
     hf__command_number(command, REDIS_TOKEN_MS);
     hf__command_number(command, op->in.enqueue);
@@ -69,7 +69,7 @@ static void release(struct connection *connection, struct command *command, cons
 {
     char key[HF_OWNER_KEY_SIZE];
     owner_key(connection->redis, op, key);
-    begin(connection, command, REDIS_SEMAPHORE_RELEASE, op);
+    begin_semaphore(connection, command, REDIS_SEMAPHORE_RELEASE, op);
     hf__command_print(command, "%s", key);
     hf__command_number(command, op->in.permits);
 }

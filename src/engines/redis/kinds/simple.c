@@ -8,8 +8,8 @@
 
 #include <string.h>
 
-static void begin(struct connection *connection, struct command *command, enum redis_script script,
-                  const struct hf_op *op)
+static void begin_simple(struct connection *connection, struct command *command,
+                         enum redis_script script, const struct hf_op *op)
 {
     hf__connection_script(connection, command, script, 2);
     hf__redis_add_lock(connection->redis, command, op);
@@ -44,7 +44,7 @@ static const struct redis_many give_many = {
 static void acquire(struct connection *connection, struct command *command, const struct hf_op *op)
 {
     const struct redis *redis = connection->redis;
-    begin(connection, command, REDIS_SIMPLE_ACQUIRE, op);
+    begin_simple(connection, command, REDIS_SIMPLE_ACQUIRE, op);
     hf__redis_add_field(redis, command, op);
     add_common(redis, command, op);
     if (redis->sink->min_token)
@@ -54,7 +54,7 @@ static void acquire(struct connection *connection, struct command *command, cons
 static void attach(struct connection *connection, struct command *command, const struct hf_op *op,
                    bool back)
 {
-    begin(connection, command, REDIS_SIMPLE_ATTACH, op);
+    begin_simple(connection, command, REDIS_SIMPLE_ATTACH, op);
     if (back)
         hf__redis_add_field(connection->redis, command, op);
     hf__command_add(command, op->in.attach_key, strlen(op->in.attach_key));
@@ -64,14 +64,14 @@ static void attach(struct connection *connection, struct command *command, const
 
 static void release(struct connection *connection, struct command *command, const struct hf_op *op)
 {
-    begin(connection, command, REDIS_SIMPLE_RELEASE, op);
+    begin_simple(connection, command, REDIS_SIMPLE_RELEASE, op);
     hf__redis_add_field(connection->redis, command, op);
 }
 
 static void extend(struct connection *connection, struct command *command, const struct hf_op *op,
                    int64_t lease_ms)
 {
-    begin(connection, command, REDIS_SIMPLE_EXTEND, op);
+    begin_simple(connection, command, REDIS_SIMPLE_EXTEND, op);
     hf__redis_add_field(connection->redis, command, op);
     hf__command_number(command, lease_ms);
 }

@@ -63,8 +63,8 @@ static void found(struct connection *connection, const redisReply *reply)
     hf__peer_go(&connection->peer, &attempt);
 }
 
-static void answered(struct connection *search, struct redis_request *request,
-                     const redisReply *reply)
+static void sentinel_answered(struct connection *search, struct redis_request *request,
+                              const redisReply *reply)
 {
     struct connection *connection = request->finding;
     hf__request_free(search->redis, request);
@@ -119,7 +119,7 @@ static void ask_one(struct connection *connection)
     }
     request->finding = connection;
     request->send = hf__sentinel_send_question;
-    request->answered = answered;
+    request->answered = sentinel_answered;
     hf__peer_end_pause(&connection->search->peer);
     hf__connection_ask(connection->search, request);
 }

@@ -65,8 +65,8 @@ static void named(struct redis *redis, const char *host, unsigned port)
         leave_for(redis, host, port);
 }
 
-static void answered(struct connection *connection, struct redis_request *request,
-                     const redisReply *reply)
+static void sentinel_answered(struct connection *connection, struct redis_request *request,
+                              const redisReply *reply)
 {
     struct redis *redis = connection->redis;
     hf__request_free(redis, request);
@@ -78,7 +78,7 @@ static void answered(struct connection *connection, struct redis_request *reques
         hf__peer_break(&connection->peer, HF_UNREACHABLE, 0, "it names no master");
 }
 
-static void look(struct hf_timer *timer)
+static void watch_timer_fired(struct hf_timer *timer)
 {
     struct redis *redis = HF_CONTAINER(timer, struct redis, watch);
     struct redis_request *request;
@@ -88,7 +88,7 @@ static void look(struct hf_timer *timer)
     if (redis->watch_asks || !(request = hf__request_new(redis)))
         return;
     request->send = hf__sentinel_send_question;
-    request->answered = answered;
+    request->answered = sentinel_answered;
     redis->watch_asks = true;
     hf__connection_ask(&redis->sentinel_link, request);
 }
@@ -135,7 +135,7 @@ void hf__sentinel_greet(struct connection *link)
 
 void hf__sentinel_watch_open(struct redis *redis)
 {
-    hf__timer_init(&redis->watch, look);
+    hf__timer_init(&redis->watch, watch_timer_fired);
     redis->sentinel_link.to_sentinel = true;
     hf__connection_init(&redis->sentinel_link, redis);
 }

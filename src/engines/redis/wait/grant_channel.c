@@ -37,7 +37,7 @@ static void begin_listening(struct redis *redis)
         hf__listening_say(redis, "SUBSCRIBE", inbox->channel, strlen(inbox->channel));
 }
 
-static void look(struct hf_timer *timer)
+static void look_timer_fired(struct hf_timer *timer)
 {
     hf__op_wake(HF_CONTAINER(timer, struct waiter, look)->op);
 }
@@ -48,7 +48,7 @@ void hf__grant_channel_join(struct redis *redis, struct hf_op *op)
     /* Without memory there is no grant to be heard of: it asks again and again. */
     if (!waiter || hf__link_linked(&waiter->in_inbox))
         return;
-    hf__timer_init(&waiter->look, look);
+    hf__timer_init(&waiter->look, look_timer_fired);
     hf__list_append(bucket_of(redis, op->engine.word[0]), &waiter->in_inbox);
     begin_listening(redis);
     hf__pubsub_heartbeat_hurry(redis);
@@ -90,7 +90,7 @@ void hf__grant_channel_confirmed(struct redis *redis)
 }
 
 /* The op is gone: it has given up, and the release that it asked for passes the lock on. */
-static struct waiter *find(struct redis *redis, uint64_t claim)
+static struct waiter *find_waiter(struct redis *redis, uint64_t claim)
 {
     HF_LIST_FOREACH (link, following, bucket_of(redis, claim)) {
         struct waiter *waiter = HF_CONTAINER(link, struct waiter, in_inbox);
@@ -120,7 +120,7 @@ void hf__grant_channel_heard(struct redis *redis, const char *message)
     if (!read_number(&message, ' ', &claim) || !read_number(&message, ' ', &token) ||
         !read_number(&message, 0, &lease_ms))
         return;
-    struct waiter *waiter = find(redis, (uint64_t)claim);
+    struct waiter *waiter = find_waiter(redis, (uint64_t)claim);
     if (!waiter)
         return;
     if (token == 0) {

@@ -25,7 +25,7 @@ static struct channel **bucket_of(struct redis *redis, const char *name, size_t 
 }
 
 /* Where it is linked in, or NULL. */
-static struct channel **find(struct redis *redis, const char *name, size_t length)
+static struct channel **find_channel(struct redis *redis, const char *name, size_t length)
 {
     struct channel **at = bucket_of(redis, name, length);
     for (; *at; at = &(*at)->next)
@@ -106,7 +106,7 @@ bool hf__release_channel_join(struct redis *redis, struct hf_op *op)
         return waiter != NULL;
     hf__command_begin(&name, "");
     kind->channel(redis, &name, op);
-    struct channel **found = find(redis, name.arguments[1], name.lengths[1]);
+    struct channel **found = find_channel(redis, name.arguments[1], name.lengths[1]);
     waiter->channel = found ? *found : add(redis, name.arguments[1], name.lengths[1]);
     if (!waiter->channel)
         return false;
@@ -133,7 +133,7 @@ void hf__release_channel_quit(struct hf_op *op)
     if (!hf__list_empty(&channel->waiters))
         return;
     say(redis, UNSUBSCRIBE, channel);
-    drop(find(redis, channel->name, channel->length));
+    drop(find_channel(redis, channel->name, channel->length));
 }
 
 void hf__waiter_leave(struct hf_op *op)
@@ -190,7 +190,7 @@ static void listen_to(struct redis *redis, struct channel *channel)
 /* The lock's slot has gone to another node, where its waiters will follow; or it comes back. */
 static void dismissed(struct redis *redis, const char *name)
 {
-    struct channel **found = find(redis, name, strlen(name));
+    struct channel **found = find_channel(redis, name, strlen(name));
     if (!found)
         return;
     listen_to(redis, *found);
@@ -218,7 +218,7 @@ static void pushed(struct connection *connection, const redisReply *reply)
         hf__grant_channel_confirmed(redis);
     else if (strcmp(name, redis->inbox.channel) == 0)
         hf__grant_channel_heard(redis, hf__reply_text(reply->element[2]));
-    else if ((found = find(redis, name, strlen(name))) != NULL) {
+    else if ((found = find_channel(redis, name, strlen(name))) != NULL) {
         (*found)->confirmed |= confirmed;
         wake_all(*found);
     }

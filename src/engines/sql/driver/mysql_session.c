@@ -100,7 +100,7 @@ static void let_go(struct mysql_session *session)
 
 /* ---- connecting ---- */
 
-static void tell(struct mysql_session *session)
+static void wake_loop(struct mysql_session *session)
 {
     if (session->listener)
         uv_async_send(session->listener);
@@ -114,7 +114,7 @@ static void fail(struct mysql_session *session, const struct sql_failure *why)
     /* A session that was never ready cannot be lost. */
     if (!session->ready && why->trouble == SQL_LOST) /* mutant: session-was-never-ready */
         session->why.trouble = SQL_NOT_READY;
-    tell(session);
+    wake_loop(session);
     pthread_mutex_unlock(&session->mutex);
 }
 
@@ -321,7 +321,7 @@ static void answer(struct mysql_session *session, struct mysql_job *job, bool al
         session->broken = true;
         session->why = job->failure;
     }
-    tell(session);
+    wake_loop(session);
     pthread_mutex_unlock(&session->mutex);
 }
 
@@ -331,7 +331,7 @@ static void work(struct mysql_session *session)
     bool alive = true;
     pthread_mutex_lock(&session->mutex);
     session->ready = true;
-    tell(session);
+    wake_loop(session);
     pthread_mutex_unlock(&session->mutex);
     while (alive && (job = await_job(session))) {
         alive = hf__mysql_execute(session, job);

@@ -119,7 +119,7 @@ static const struct topic {
 
 /* ---- asking ---- */
 
-static void ask(struct zk_probe *interview);
+static void ask_server(struct zk_probe *interview);
 
 static void hang_up(struct zk_probe *interview)
 {
@@ -144,7 +144,7 @@ void hf__zk_probe_forked(struct zk_probe *interview)
         hf__stream_forked(interview->stream);
 }
 
-static void end(struct zk_probe *interview, enum zk_presence presence, const char *why)
+static void end_probe(struct zk_probe *interview, enum zk_presence presence, const char *why)
 {
     interview->presence = presence;
     snprintf(interview->why, sizeof interview->why, "%s", why);
@@ -157,7 +157,7 @@ static void heard_all(struct zk_probe *interview)
 {
     hang_up(interview);
     if (interview->topic == ZK_TOPIC_STATE && interview->length == 0) {
-        end(interview, ZK_SHUTS, "it closes the connection without a word");
+        end_probe(interview, ZK_SHUTS, "it closes the connection without a word");
         return;
     }
     interview->heard[interview->length] = 0;
@@ -165,9 +165,9 @@ static void heard_all(struct zk_probe *interview)
     /* A server that answers no greeting, for whatever reason, says nothing about long ones. */
     bool over = topics[interview->topic].greets && !interview->lets_in;
     if (over || ++interview->topic == ZK_TOPICS)
-        end(interview, ZK_THERE, "");
+        end_probe(interview, ZK_THERE, "");
     else
-        ask(interview);
+        ask_server(interview);
 }
 
 /* A greeting is answered, and then waited for the next message. */
@@ -217,7 +217,7 @@ static void give_up(struct zk_probe *interview, enum zk_presence presence, const
     if (interview->topic > ZK_TOPIC_STATE) /* mutant: doctor-takes-server-that */
         presence = ZK_THERE;
     interview->lets_in = false;
-    end(interview, presence, why);
+    end_probe(interview, presence, why);
 }
 
 static void broken(void *arg, int code, int native, const char *why)
@@ -239,7 +239,7 @@ static void limit_fired(struct hf_timer *timer)
     give_up(interview, interview->connected ? ZK_SILENT : ZK_UNHEARD, "it does not answer in time");
 }
 
-static void ask(struct zk_probe *interview)
+static void ask_server(struct zk_probe *interview)
 {
     static const struct hf_stream_events events = { opened, received, broken };
     const struct hf_host *host = interview->zk->base.host;
@@ -271,7 +271,7 @@ void hf__zk_probe_begin(struct zk_probe *interview, struct zookeeper *zk, unsign
     hf__timer_init(&interview->limit, limit_fired);
     interview->heard = hf__calloc(1, HEARD_MAX + 1);
     if (interview->heard)
-        ask(interview);
+        ask_server(interview);
     else /* told as a server that cannot be asked, and later, as every other answer */
         hf__timer_start(hf__zk_loop(zk), &interview->limit, hf__zk_now(zk));
 }

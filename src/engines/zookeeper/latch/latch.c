@@ -35,7 +35,7 @@ static void look_answered(struct zookeeper *zk, struct zk_request *request, stru
     }
 }
 
-static void look(struct zookeeper *zk, struct zk_queue_node *place, bool watch)
+static void look_at_count(struct zookeeper *zk, struct zk_queue_node *place, bool watch)
 {
     struct zk_request *request = hf__zk_queue_node_request(zk, place, ZK_GET_DATA, look_answered);
     if (!request) {
@@ -49,7 +49,7 @@ static void look(struct zookeeper *zk, struct zk_queue_node *place, bool watch)
 
 void hf__zk_latch_turn(struct zookeeper *zk, struct zk_queue_node *place)
 {
-    look(zk, place, place->op->in.enqueue);
+    look_at_count(zk, place, place->op->in.enqueue);
 }
 
 /* A bare try makes no node. */
@@ -58,6 +58,6 @@ bool hf__zk_latch_begin(struct zookeeper *zk, struct zk_queue_node *place)
     if (place->op->in.enqueue || *place->node || hf__zk_may_have_node(place))
         return false;
     if (hf__zk_ask_for_barrier(zk, place))
-        look(zk, place, false);
+        look_at_count(zk, place, false);
     return true;
 }

@@ -47,7 +47,7 @@ void hf__zk_latches_close(struct zookeeper *zk)
         free_counting(HF_CONTAINER(link, struct counting, link));
 }
 
-static void end(struct zookeeper *zk, struct counting *counting, int code)
+static void end_counting(struct zookeeper *zk, struct counting *counting, int code)
 {
     struct hf_oneshot *change = counting->change;
     change->code = code;
@@ -56,11 +56,11 @@ static void end(struct zookeeper *zk, struct counting *counting, int code)
     hf__oneshot_done(&zk->base, change);
 }
 
-static void fail(struct zookeeper *zk, const struct zk_request *request,
-                 const struct zk_reply *reply)
+static void fail_counting(struct zookeeper *zk, const struct zk_request *request,
+                          const struct zk_reply *reply)
 {
     struct counting *counting = request->arg;
-    end(zk, counting, hf__zk_explain(zk, request, reply, &counting->change->error));
+    end_counting(zk, counting, hf__zk_explain(zk, request, reply, &counting->change->error));
 }
 
 static void wrong_kind(struct zookeeper *zk, struct counting *counting)
@@ -68,11 +68,11 @@ static void wrong_kind(struct zookeeper *zk, struct counting *counting)
     hf__explain(&counting->change->error, HF_EKIND, 0,
                 "\"%.200s\" is in use as another kind of lock, or by another program",
                 counting->path);
-    end(zk, counting, HF_EKIND);
+    end_counting(zk, counting, HF_EKIND);
 }
 
-static struct zk_request *ask(struct zookeeper *zk, struct counting *counting, int32_t operation,
-                              zk_answered *answered)
+static struct zk_request *ask_for_count(struct zookeeper *zk, struct counting *counting,
+                                        int32_t operation, zk_answered *answered)
 {
     struct zk_session *session = hf__zk_session_current(zk);
     struct zk_request *request = session ? hf__zk_request(zk, session, operation, answered) : NULL;
@@ -97,7 +97,7 @@ static void ask_or_end(struct zookeeper *zk, struct counting *counting, struct z
     if (request)
         hf__zk_ask(zk, request);
     else
-        end(zk, counting, HF_ENOMEM);
+        end_counting(zk, counting, HF_ENOMEM);
 }
 
 static void look_again(struct zookeeper *zk, struct counting *counting);
@@ -114,7 +114,7 @@ static void try_again(struct zookeeper *zk, struct counting *counting)
         hf__explain(&counting->change->error, HF_UNREACHABLE, 0,
                     "\"%.200s\": others change its count again and again; try later",
                     counting->path);
-        end(zk, counting, HF_UNREACHABLE);
+        end_counting(zk, counting, HF_UNREACHABLE);
         return;
     }
     int64_t pause_ms = hf__poll_overtaken_ms(counting->tries);
@@ -131,18 +131,18 @@ static void changed(struct zookeeper *zk, struct zk_request *request, struct zk_
                            reply->error == ZK_NODE_EXISTS);
     struct zk_reply refusal = { .error = counting->parent_error };
     if (reply && reply->error == ZK_NO_NODE && counting->parent_error != ZK_OK) {
-        fail(zk, request, &refusal);
+        fail_counting(zk, request, &refusal);
         return;
     }
     counting->change->result = counting->wanted;
     if (reply && reply->error == ZK_OK)
-        end(zk, counting, HF_OK);
+        end_counting(zk, counting, HF_OK);
     else if (reply && reply->error == ZK_NOT_EMPTY)
         wrong_kind(zk, counting);
     else if (again)
         try_again(zk, counting);
     else
-        fail(zk, request, reply);
+        fail_counting(zk, request, reply);
 }
 
 static void count_bytes(uint32_t count, char bytes[ZK_TOTAL_SIZE])
@@ -154,7 +154,7 @@ static void count_bytes(uint32_t count, char bytes[ZK_TOTAL_SIZE])
 static void write_count(struct zookeeper *zk, struct counting *counting)
 {
     char bytes[ZK_TOTAL_SIZE];
-    struct zk_request *request = ask(zk, counting, ZK_SET_DATA, changed);
+    struct zk_request *request = ask_for_count(zk, counting, ZK_SET_DATA, changed);
     count_bytes(counting->wanted, bytes);
     if (request) {
         hf__zk_write_bytes(&request->body, bytes, sizeof bytes);
@@ -182,7 +182,7 @@ static struct zk_request *new_parent(struct zookeeper *zk, void *arg, int32_t op
 static void make(struct zookeeper *zk, struct counting *counting)
 {
     char bytes[ZK_TOTAL_SIZE];
-    struct zk_request *request = ask(zk, counting, ZK_CREATE, changed);
+    struct zk_request *request = ask_for_count(zk, counting, ZK_CREATE, changed);
     if (request) {
         count_bytes(counting->wanted, bytes);
         hf__zk_write_create(&request->body, bytes, sizeof bytes, ZK_PERSISTENT,
@@ -197,9 +197,9 @@ static void removed(struct zookeeper *zk, struct zk_request *request, struct zk_
 {
     struct counting *counting = request->arg;
     if (!reply)
-        fail(zk, request, reply);
+        fail_counting(zk, request, reply);
     else if (counting->wanted == 0)
-        end(zk, counting, HF_OK);
+        end_counting(zk, counting, HF_OK);
     else if (reply->error == ZK_OK || reply->error == ZK_NO_NODE)
         make(zk, counting);
     else
@@ -210,17 +210,17 @@ static void set_count(struct zookeeper *zk, struct counting *counting)
 {
     bool container = counting->there && counting->stat.owner == INT64_MIN;
     if (counting->count > 0) {
-        end(zk, counting, HF_BUSY);
+        end_counting(zk, counting, HF_BUSY);
     } else if (counting->there && (container || counting->wanted == 0)) {
         /* The server would remove a container when it is empty, with the count in it. */
-        struct zk_request *request = ask(zk, counting, ZK_DELETE, removed);
+        struct zk_request *request = ask_for_count(zk, counting, ZK_DELETE, removed);
         if (request)
             hf__zk_write_int(&request->body, counting->stat.version);
         ask_or_end(zk, counting, request);
     } else if (counting->there) {
         write_count(zk, counting);
     } else if (counting->wanted == 0) {
-        end(zk, counting, HF_OK);
+        end_counting(zk, counting, HF_OK);
     } else {
         make(zk, counting);
     }
@@ -237,7 +237,7 @@ static void decide(struct zookeeper *zk, struct counting *counting)
         counting->wanted = change->value;
         set_count(zk, counting);
     } else if (change->verb == HF_ONESHOT_LATCH_GET || count == 0) {
-        end(zk, counting, HF_OK);
+        end_counting(zk, counting, HF_OK);
     } else {
         counting->wanted = count > change->value ? (uint32_t)count - change->value : 0;
         write_count(zk, counting);
@@ -259,7 +259,7 @@ static void count_answered(struct zookeeper *zk, struct zk_request *request, str
 {
     struct counting *counting = request->arg;
     if (!reply || (reply->error != ZK_OK && reply->error != ZK_NO_NODE)) {
-        fail(zk, request, reply);
+        fail_counting(zk, request, reply);
         return;
     }
     counting->there = reply->error == ZK_OK;
@@ -278,7 +278,7 @@ static void look_again(struct zookeeper *zk, struct counting *counting)
 {
     struct zk_request *barrier = hf__zk_barrier(zk, hf__zk_session_current(zk));
     struct zk_request *list =
-        barrier ? ask(zk, counting, ZK_GET_CHILDREN, children_answered) : NULL;
+        barrier ? ask_for_count(zk, counting, ZK_GET_CHILDREN, children_answered) : NULL;
     struct zk_request *data = ask_beside(zk, list, ZK_GET_DATA, count_answered);
     counting->parent_error = ZK_OK;
     if (barrier)

@@ -21,8 +21,8 @@
 
 /* ---- asking ---- */
 
-static struct zk_request *ask(struct zookeeper *zk, struct zk_queue_node *place, int32_t operation,
-                              zk_answered *answered)
+static struct zk_request *ask_for_permits(struct zookeeper *zk, struct zk_queue_node *place,
+                                          int32_t operation, zk_answered *answered)
 {
     struct zk_request *request = hf__zk_queue_node_request(zk, place, operation, answered);
     if (!request)
@@ -34,7 +34,7 @@ static struct zk_request *ask(struct zookeeper *zk, struct zk_queue_node *place,
 
 static void ask_for_total(struct zookeeper *zk, struct zk_queue_node *place, bool watch);
 
-static void refuse(struct zookeeper *zk, struct zk_queue_node *place)
+static void refuse_permits(struct zookeeper *zk, struct zk_queue_node *place)
 {
     struct zk_permits *permits = place->permits;
     if (!place->op->in.enqueue) {
@@ -148,7 +148,7 @@ static void turn_is_over(struct zookeeper *zk, struct zk_request *request, struc
 static bool ask_for_lease(struct zookeeper *zk, struct zk_queue_node *place)
 {
     char data[400];
-    struct zk_request *request = ask(zk, place, ZK_CREATE2, lease_made);
+    struct zk_request *request = ask_for_permits(zk, place, ZK_CREATE2, lease_made);
     if (!request)
         return false;
     hf__zk_describe(zk, place->op, place->op->in.lease_ms, data, sizeof data);
@@ -162,13 +162,13 @@ static bool ask_for_lease(struct zookeeper *zk, struct zk_queue_node *place)
 static void end_turn(struct zookeeper *zk, struct zk_queue_node *place)
 {
     struct zk_permits *permits = place->permits;
-    struct zk_request *list = ask(zk, place, ZK_GET_CHILDREN, leases_listed);
+    struct zk_request *list = ask_for_permits(zk, place, ZK_GET_CHILDREN, leases_listed);
     if (!list)
         return;
     hf__zk_write_text(&list->body, permits->leases);
     hf__zk_write_bool(&list->body, false);
     hf__zk_ask(zk, list);
-    struct zk_request *request = ask(zk, place, ZK_DELETE, turn_is_over);
+    struct zk_request *request = ask_for_permits(zk, place, ZK_DELETE, turn_is_over);
     if (!request)
         return;
     hf__zk_write_child(&request->body, permits->locks, place->node);
@@ -258,7 +258,8 @@ bool hf__zk_semaphore_is_in_vain(struct zookeeper *zk, struct zk_queue_node *pla
     return true;
 }
 
-static void judge(struct zookeeper *zk, struct zk_queue_node *place, int64_t total, int32_t taken)
+static void judge_permits(struct zookeeper *zk, struct zk_queue_node *place, int64_t total,
+                          int32_t taken)
 {
     struct zk_permits *permits = place->permits;
     const struct hf_op *op = place->op;
@@ -271,7 +272,7 @@ static void judge(struct zookeeper *zk, struct zk_queue_node *place, int64_t tot
     else if (hf__zk_semaphore_is_in_vain(zk, place))
         return;
     else if (taken + (int64_t)op->in.permits > total) /* mutant: head-takes-permits */
-        refuse(zk, place);
+        refuse_permits(zk, place);
     else if (permits->first)
         hf__zk_look_first(zk, place);
     else
@@ -290,7 +291,7 @@ static void total_answered(struct zookeeper *zk, struct zk_request *request, str
     } else if (reply->error == ZK_OK) {
         const char *data = hf__zk_read_bytes(&reply->body, &length);
         hf__zk_read_stat(&reply->body, &stat);
-        judge(zk, place, hf__zk_total(data, length), stat.child_count);
+        judge_permits(zk, place, hf__zk_total(data, length), stat.child_count);
     } else if (place->op->in.limit == 0) {
         never(zk, place, HF_EKIND, "does not exist; set how many permits it has, or name a limit");
     } else if (place->op->in.permits > place->op->in.limit) { /* mutant: wish-that-can-never */
@@ -311,14 +312,14 @@ static void ask_for_total(struct zookeeper *zk, struct zk_queue_node *place, boo
     if (watch) {
         /* What happens between the two answers is told only once, and before the second. */
         hf__zk_watch_path(zk, place, permits->leases); /* mutant: head-does-not-watch-leases */
-        struct zk_request *list = ask(zk, place, ZK_GET_CHILDREN, hf__zk_ignore_reply);
+        struct zk_request *list = ask_for_permits(zk, place, ZK_GET_CHILDREN, hf__zk_ignore_reply);
         if (!list)
             return;
         hf__zk_write_text(&list->body, permits->leases);
         hf__zk_write_bool(&list->body, true); /* mutant: head-hears-of-permits */
         hf__zk_ask(zk, list);
     }
-    struct zk_request *request = ask(zk, place, ZK_GET_DATA, total_answered);
+    struct zk_request *request = ask_for_permits(zk, place, ZK_GET_DATA, total_answered);
     if (!request)
         return;
     hf__zk_write_text(&request->body, permits->leases);
@@ -360,7 +361,8 @@ bool hf__zk_semaphore_look(struct zookeeper *zk, struct zk_queue_node *place)
     permits->total = -1;
     hf__zk_watch_path(zk, place, permits->leases);
     for (unsigned i = 0; i < sizeof looks / sizeof looks[0]; i++) {
-        struct zk_request *request = ask(zk, place, looks[i].operation, looks[i].answered);
+        struct zk_request *request =
+            ask_for_permits(zk, place, looks[i].operation, looks[i].answered);
         if (!request)
             return false;
         hf__zk_write_text(&request->body, permits->leases);

@@ -42,14 +42,14 @@ void hf__zk_totals_close(struct zookeeper *zk)
     }
 }
 
-static void finish(struct zookeeper *zk, struct setting *setting, int code, hf_error *error)
+static void finish_setting(struct zookeeper *zk, struct setting *setting, int code, hf_error *error)
 {
     setting->done(zk, setting->arg, code, error);
     free_setting(setting);
 }
 
-static void fail(struct zookeeper *zk, const struct zk_request *request,
-                 const struct zk_reply *reply)
+static void fail_setting(struct zookeeper *zk, const struct zk_request *request,
+                         const struct zk_reply *reply)
 {
     const struct setting *setting = request->arg;
     struct zk_reply refusal = { .error = setting->parent_error };
@@ -57,11 +57,11 @@ static void fail(struct zookeeper *zk, const struct zk_request *request,
     if (reply && reply->error == ZK_NO_NODE && setting->parent_error != ZK_OK)
         reply = &refusal;
     int code = hf__zk_explain(zk, request, reply, &error);
-    finish(zk, request->arg, code, error);
+    finish_setting(zk, request->arg, code, error);
 }
 
-static struct zk_request *ask(struct zookeeper *zk, struct setting *setting, int32_t operation,
-                              const char *path, zk_answered *answered)
+static struct zk_request *ask_for_total(struct zookeeper *zk, struct setting *setting,
+                                        int32_t operation, const char *path, zk_answered *answered)
 {
     struct zk_session *session = hf__zk_session_current(zk);
     struct zk_request *request = session ? hf__zk_request(zk, session, operation, answered) : NULL;
@@ -87,7 +87,7 @@ static void ask_or_end(struct zookeeper *zk, struct setting *setting, struct zk_
     if (request)
         hf__zk_ask(zk, request);
     else
-        finish(zk, setting, HF_ENOMEM, NULL);
+        finish_setting(zk, setting, HF_ENOMEM, NULL);
 }
 
 /* ---- making and changing ---- */
@@ -104,18 +104,18 @@ static void changed(struct zookeeper *zk, struct zk_request *request, struct zk_
 {
     struct setting *setting = request->arg;
     if (reply && reply->error == ZK_OK)
-        finish(zk, setting, HF_OK, NULL);
+        finish_setting(zk, setting, HF_OK, NULL);
     else if (reply && reply->error == ZK_NO_NODE && setting->parent_error == ZK_OK &&
              ++setting->tries < TRIES_MAX)
         make(zk, setting);
     else
-        fail(zk, request, reply);
+        fail_setting(zk, request, reply);
 }
 
 static void change(struct zookeeper *zk, struct setting *setting)
 {
     char bytes[ZK_TOTAL_SIZE];
-    struct zk_request *request = ask(zk, setting, ZK_SET_DATA, setting->leases, changed);
+    struct zk_request *request = ask_for_total(zk, setting, ZK_SET_DATA, setting->leases, changed);
     total_bytes(setting, bytes);
     if (request) {
         hf__zk_write_bytes(&request->body, bytes, sizeof bytes);
@@ -130,7 +130,7 @@ static void created(struct zookeeper *zk, struct zk_request *request, struct zk_
     if (reply && reply->error == ZK_NODE_EXISTS && !setting->only_new)
         change(zk, setting);
     else if (reply && reply->error == ZK_NODE_EXISTS)
-        finish(zk, setting, HF_OK, NULL);
+        finish_setting(zk, setting, HF_OK, NULL);
     else
         changed(zk, request, reply);
 }
@@ -154,7 +154,7 @@ static struct zk_request *new_parent(struct zookeeper *zk, void *arg, int32_t op
 static void make(struct zookeeper *zk, struct setting *setting)
 {
     char bytes[ZK_TOTAL_SIZE];
-    struct zk_request *request = ask(zk, setting, ZK_CREATE, setting->leases, created);
+    struct zk_request *request = ask_for_total(zk, setting, ZK_CREATE, setting->leases, created);
     if (request) {
         total_bytes(setting, bytes);
         hf__zk_write_create(&request->body, bytes, sizeof bytes, ZK_PERSISTENT,
@@ -170,7 +170,7 @@ static void make(struct zookeeper *zk, struct setting *setting)
 static void removed(struct zookeeper *zk, struct zk_request *request, struct zk_reply *reply)
 {
     (void)reply;
-    finish(zk, request->arg, HF_OK, NULL);
+    finish_setting(zk, request->arg, HF_OK, NULL);
 }
 
 /* What is left above goes too, if it is not needed. */
@@ -178,19 +178,20 @@ static void leases_removed(struct zookeeper *zk, struct zk_request *request, str
 {
     struct setting *setting = request->arg;
     if (reply && reply->error == ZK_NOT_EMPTY) {
-        finish(zk, setting, HF_BUSY, NULL);
+        finish_setting(zk, setting, HF_BUSY, NULL);
         return;
     }
     if (!reply || (reply->error != ZK_OK && reply->error != ZK_NO_NODE)) {
-        fail(zk, request, reply);
+        fail_setting(zk, request, reply);
         return;
     }
-    struct zk_request *locks = ask(zk, setting, ZK_DELETE, setting->locks, hf__zk_ignore_reply);
+    struct zk_request *locks =
+        ask_for_total(zk, setting, ZK_DELETE, setting->locks, hf__zk_ignore_reply);
     if (locks) {
         hf__zk_write_int(&locks->body, -1);
         hf__zk_ask(zk, locks);
     }
-    struct zk_request *last = ask(zk, setting, ZK_DELETE, setting->path, removed);
+    struct zk_request *last = ask_for_total(zk, setting, ZK_DELETE, setting->path, removed);
     if (last)
         hf__zk_write_int(&last->body, -1);
     ask_or_end(zk, setting, last);
@@ -213,15 +214,16 @@ static void children_answered(struct zookeeper *zk, struct zk_request *request,
     struct setting *setting = request->arg;
     hf_error *error = NULL;
     if (!reply || (reply->error != ZK_OK && reply->error != ZK_NO_NODE)) {
-        fail(zk, request, reply);
+        fail_setting(zk, request, reply);
     } else if (setting->latch || (reply->error == ZK_OK && hf__zk_has_contender(reply->body))) {
         hf__explain(&error, HF_EKIND, 0, "\"%.200s\" is in use as another kind of lock",
                     setting->path);
-        finish(zk, setting, HF_EKIND, error);
+        finish_setting(zk, setting, HF_EKIND, error);
     } else if (setting->permits > 0) {
         make(zk, setting);
     } else {
-        struct zk_request *last = ask(zk, setting, ZK_DELETE, setting->leases, leases_removed);
+        struct zk_request *last =
+            ask_for_total(zk, setting, ZK_DELETE, setting->leases, leases_removed);
         if (last)
             hf__zk_write_int(&last->body, -1);
         ask_or_end(zk, setting, last);
@@ -247,7 +249,7 @@ void hf__zk_total_set(struct zookeeper *zk, const char *name, size_t length, uin
     if (setting->leases && setting->locks)
         barrier = hf__zk_barrier(zk, hf__zk_session_current(zk));
     if (barrier) {
-        data = ask(zk, setting, ZK_GET_DATA, setting->path, data_answered);
+        data = ask_for_total(zk, setting, ZK_GET_DATA, setting->path, data_answered);
         list = ask_beside(zk, data, ZK_GET_CHILDREN, children_answered);
     }
     if (barrier)

@@ -59,13 +59,13 @@ void hf__zk_has_closed(struct zk_client *client)
     closed(arg);
 }
 
-static void look(struct hf_timer *timer);
+static void look_timer_fired(struct hf_timer *timer);
 
 bool hf__zk_session_pool_open(struct zk_client *client)
 {
     hf__link_init(&client->members);
     hf__link_init(&client->leaving);
-    hf__timer_init(&client->look, look);
+    hf__timer_init(&client->look, look_timer_fired);
     return open_one(client) != NULL;
 }
 
@@ -99,7 +99,7 @@ static void look_later(struct zk_client *client)
 }
 
 /* One that was not needed the last time either, and was asked for nothing in between. */
-static void look(struct hf_timer *timer)
+static void look_timer_fired(struct hf_timer *timer)
 {
     struct zk_client *client = HF_CONTAINER(timer, struct zk_client, look);
     HF_LIST_FOREACH (link, following, &client->members) {
@@ -115,7 +115,7 @@ static void look(struct hf_timer *timer)
 
 /* ---- where a claim goes ---- */
 
-static void refuse(struct zk_client *client, struct hf_op *op, size_t weight)
+static void refuse_claim(struct zk_client *client, struct hf_op *op, size_t weight)
 {
     const struct zk_bounds *bounds = &hf__zk_bounds;
     if (weight > bounds->paths)
@@ -155,7 +155,7 @@ static struct zk_queue_node *new_place(struct zk_client *client, struct hf_op *o
     bool bearable = place->weight <= hf__zk_bounds.paths;
     struct zookeeper *zk = bearable ? with_room(client, place->weight) : NULL;
     if (!zk) {
-        refuse(client, op, place->weight);
+        refuse_claim(client, op, place->weight);
         op->engine.pointer = NULL;
         hf__zk_queue_node_drop(place);
         return NULL;

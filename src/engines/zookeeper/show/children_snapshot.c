@@ -38,8 +38,8 @@ void hf__zk_snapshots_close(struct zookeeper *zk)
         hf__zk_snapshot_free(HF_CONTAINER(link, struct children_snapshot, link));
 }
 
-static void fail(struct zookeeper *zk, struct children_snapshot *survey,
-                 const struct zk_request *request, const struct zk_reply *reply)
+static void fail_survey(struct zookeeper *zk, struct children_snapshot *survey,
+                        const struct zk_request *request, const struct zk_reply *reply)
 {
     if (survey->code != HF_OK)
         return;
@@ -50,7 +50,7 @@ static void fail(struct zookeeper *zk, struct children_snapshot *survey,
 }
 
 /* The holders: no node in front stands against them. */
-static void judge(struct children_snapshot *survey)
+static void judge_survey(struct children_snapshot *survey)
 {
     bool seen[ZK_CANDIDATE + 1] = { false };
     uint32_t in_front = 0;
@@ -69,7 +69,7 @@ static void one_less(struct zookeeper *zk, struct children_snapshot *survey)
 {
     if (--survey->out > 0)
         return;
-    judge(survey);
+    judge_survey(survey);
     survey->done(zk, survey);
 }
 
@@ -84,18 +84,18 @@ static void data_answered(struct zookeeper *zk, struct zk_request *request, stru
         hf__zk_read_stat(&reply->body, &node->stat);
         node->there = !reply->body.bad;
     } else if (!reply || reply->error != ZK_NO_NODE) {
-        fail(zk, survey, request, reply);
+        fail_survey(zk, survey, request, reply);
     }
     one_less(zk, survey);
 }
 
-static struct zk_request *ask(struct zookeeper *zk, struct children_snapshot *survey,
-                              int32_t operation, zk_answered *answered)
+static struct zk_request *ask_for_children(struct zookeeper *zk, struct children_snapshot *survey,
+                                           int32_t operation, zk_answered *answered)
 {
     struct zk_session *session = hf__zk_session_current(zk);
     struct zk_request *request = session ? hf__zk_request(zk, session, operation, answered) : NULL;
     if (!request)
-        fail(zk, survey, NULL, NULL);
+        fail_survey(zk, survey, NULL, NULL);
     else
         survey->out++;
     return request;
@@ -104,7 +104,7 @@ static struct zk_request *ask(struct zookeeper *zk, struct children_snapshot *su
 static void ask_for_data(struct zookeeper *zk, struct children_snapshot *survey,
                          struct surveyed *node)
 {
-    struct zk_request *request = ask(zk, survey, ZK_GET_DATA, data_answered);
+    struct zk_request *request = ask_for_children(zk, survey, ZK_GET_DATA, data_answered);
     if (!request)
         return;
     request->arg = node;
@@ -163,7 +163,7 @@ static void list_answered(struct zookeeper *zk, struct zk_request *request, stru
     if (reply && reply->error == ZK_OK)
         read_children(survey, reply->body);
     else if (!reply || reply->error != ZK_NO_NODE)
-        fail(zk, survey, request, reply);
+        fail_survey(zk, survey, request, reply);
     for (uint32_t i = 0; i < survey->count && survey->code == HF_OK; i++)
         ask_for_data(zk, survey, &survey->nodes[i]);
     one_less(zk, survey);
@@ -177,15 +177,16 @@ static void path_answered(struct zookeeper *zk, struct zk_request *request, stru
         const char *data = hf__zk_read_bytes(&reply->body, &length);
         survey->total = hf__zk_total(data, length);
     } else if (!reply || reply->error != ZK_NO_NODE) {
-        fail(zk, survey, request, reply);
+        fail_survey(zk, survey, request, reply);
     }
     one_less(zk, survey);
 }
 
 static void start(struct zookeeper *zk, struct children_snapshot *survey)
 {
-    struct zk_request *data = ask(zk, survey, ZK_GET_DATA, path_answered);
-    struct zk_request *list = data ? ask(zk, survey, ZK_GET_CHILDREN, list_answered) : NULL;
+    struct zk_request *data = ask_for_children(zk, survey, ZK_GET_DATA, path_answered);
+    struct zk_request *list =
+        data ? ask_for_children(zk, survey, ZK_GET_CHILDREN, list_answered) : NULL;
     survey->semaphore = false;
     survey->total = -1;
     if (data) {
@@ -233,7 +234,7 @@ void hf__zk_snapshot_begin(struct zookeeper *zk, struct children_snapshot *surve
     if (barrier)
         hf__zk_ask(zk, barrier);
     else
-        fail(zk, survey, NULL, NULL);
+        fail_survey(zk, survey, NULL, NULL);
     start(zk, survey);
 }
 

@@ -31,7 +31,7 @@ static void answer(struct zookeeper *zk, struct zk_request *request, struct zk_r
     recycle(zk, request);
 }
 
-static void unanswered(struct hf_pipeline *pipeline, struct hf_pipeline_item *item)
+static void request_unanswered(struct hf_pipeline *pipeline, struct hf_pipeline_item *item)
 {
     answer(HF_CONTAINER(pipeline, struct zookeeper, pipeline), request_of(item), NULL);
 }
@@ -199,7 +199,7 @@ void hf__zk_take_frame(struct zookeeper *zk, struct zk_reader *frame)
 
 void hf__zk_request_io_open(struct zookeeper *zk)
 {
-    hf__pipeline_init(&zk->pipeline, unanswered);
+    hf__pipeline_init(&zk->pipeline, request_unanswered);
     hf__free_list_init(&zk->free_requests, sizeof(struct zk_request));
     hf__link_init(&zk->orphans);
     hf__task_init(&zk->answer_orphans, answer_orphans);
