@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Dict, Iterable, List, Optional, Union
 
 from . import _holdfast
 from .errors import Busy, Error
-from .locks import (FOREVER, BaseHold, Name, Request, add_note, check_all, lost, milliseconds,
-                    name_bytes)
+from .locks import (FOREVER, BaseHold, BaseHoldSet, Request, check_all, lost, milliseconds,
+                    release_at_end)
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -165,46 +165,12 @@ class AsyncLock:
     # It awaits nothing, so a canceled task cannot leave the lock behind.
     async def __aexit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException],
                         trace: Optional[TracebackType]) -> None:
-        try:
-            self._taken().release()
-        except Error as loss:
-            if error is None:
-                raise
-            add_note(error, loss)
+        release_at_end(self._taken().release, error)
 
 
-class AsyncHoldSet:
+class AsyncHoldSet(BaseHoldSet[AsyncHold]):
     """Several locks that were granted together."""
-    __slots__ = ("_holds",)
-
-    def __init__(self, holds: List[AsyncHold]) -> None:
-        self._holds = holds
-
-    @property
-    def held(self) -> bool:
-        """True only while all of them are held."""
-        return all(hold.held for hold in self._holds)
-
-    def __getitem__(self, name: Name) -> AsyncHold:
-        wanted = name_bytes(name)
-        for hold in self._holds:
-            if hold._name == wanted:
-                return hold
-        raise KeyError(name)
-
-    def __len__(self) -> int:
-        return len(self._holds)
-
-    def release(self) -> None:
-        """Releases all, the last one first. Raises what the first failure was."""
-        failure: Optional[Error] = None
-        while self._holds:
-            try:
-                self._holds.pop().release()
-            except Error as error:
-                failure = failure or error
-        if failure:
-            raise failure
+    __slots__ = ()
 
 
 class AsyncLockAll:
@@ -227,8 +193,7 @@ class AsyncLockAll:
                 taken._holds.append(await request.client._notes().acquire(request, left))
                 check_all(taken._holds)
         except BaseException:
-            for hold in reversed(taken._holds):
-                hold._raw.release_nowait()
+            taken._give_back()
             raise
         return taken
 
@@ -242,9 +207,4 @@ class AsyncLockAll:
                         trace: Optional[TracebackType]) -> None:
         taken, self._set = self._set, None
         assert taken is not None
-        try:
-            taken.release()
-        except Error as loss:
-            if error is None:
-                raise
-            add_note(error, loss)
+        release_at_end(taken.release, error)

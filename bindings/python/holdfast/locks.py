@@ -7,7 +7,7 @@ import enum
 import math
 import threading
 import time
-from typing import TYPE_CHECKING, Iterable, List, Optional, Union
+from typing import TYPE_CHECKING, Callable, Generic, Iterable, List, Optional, TypeVar, Union
 
 from . import _holdfast
 from .errors import LOST, Busy, Error, Lost, make
@@ -145,6 +145,10 @@ class BaseHold:
         """What a transaction of your own at the same store compares (etcd)."""
         return self._raw.guard().decode("utf-8", "surrogateescape")
 
+    def release(self) -> None:
+        """Releases it. Raises Lost if it was lost before."""
+        raise NotImplementedError
+
     def __repr__(self) -> str:
         return f"<holdfast hold of {self.name!r}, {'held' if self.held else 'not held'}>"
 
@@ -171,10 +175,58 @@ class Hold(BaseHold):
         self._raw.release()
 
 
-def add_note(error: BaseException, loss: Error) -> None:
-    """Says of the exception that ends a body that the lock was lost, too."""
-    if hasattr(error, "add_note"):
-        error.add_note(f"holdfast: {loss}")
+AnyHold = TypeVar("AnyHold", bound=BaseHold)
+
+
+class BaseHoldSet(Generic[AnyHold]):
+    """What sets of holds of threads and of tasks have in common."""
+    __slots__ = ("_holds",)
+
+    def __init__(self, holds: List[AnyHold]) -> None:
+        self._holds = holds
+
+    @property
+    def held(self) -> bool:
+        """True only while all of them are held."""
+        return all(hold.held for hold in self._holds)
+
+    def __getitem__(self, name: Name) -> AnyHold:
+        wanted = name_bytes(name)
+        for hold in self._holds:
+            if hold._name == wanted:
+                return hold
+        raise KeyError(name)
+
+    def __len__(self) -> int:
+        return len(self._holds)
+
+    def release(self) -> None:
+        """Releases all, the last one first. Raises what the first failure was."""
+        failure: Optional[Error] = None
+        while self._holds:
+            try:
+                self._holds.pop().release()
+            except Error as error:
+                failure = failure or error
+        if failure:
+            raise failure
+
+    def _give_back(self) -> None:
+        """Releases all, and waits for no reply."""
+        for hold in reversed(self._holds):
+            hold._raw.release_nowait()
+
+
+def release_at_end(release: Callable[[], None], error: Optional[BaseException]) -> None:
+    """Releases at the end of a `with`. The exception that ends its body says that the lock was
+    lost, too."""
+    try:
+        release()
+    except Error as loss:
+        if error is None:
+            raise
+        if hasattr(error, "add_note"):
+            error.add_note(f"holdfast: {loss}")
 
 
 class Lock:
@@ -237,46 +289,12 @@ class Lock:
 
     def __exit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException],
                  trace: Optional[TracebackType]) -> None:
-        try:
-            self._taken().release()
-        except Error as loss:
-            if error is None:
-                raise
-            add_note(error, loss)
+        release_at_end(self._taken().release, error)
 
 
-class HoldSet:
+class HoldSet(BaseHoldSet[Hold]):
     """Several locks that were granted together."""
-    __slots__ = ("_holds",)
-
-    def __init__(self, holds: List[Hold]) -> None:
-        self._holds = holds
-
-    @property
-    def held(self) -> bool:
-        """True only while all of them are held."""
-        return all(hold.held for hold in self._holds)
-
-    def __getitem__(self, name: Name) -> Hold:
-        wanted = name_bytes(name)
-        for hold in self._holds:
-            if hold._name == wanted:
-                return hold
-        raise KeyError(name)
-
-    def __len__(self) -> int:
-        return len(self._holds)
-
-    def release(self) -> None:
-        """Releases all, the last one first. Raises what the first failure was."""
-        failure: Optional[Error] = None
-        while self._holds:
-            try:
-                self._holds.pop().release()
-            except Error as error:
-                failure = failure or error
-        if failure:
-            raise failure
+    __slots__ = ()
 
 
 class LockAll:
@@ -301,8 +319,7 @@ class LockAll:
                 taken._holds.append(Hold(raw, request.name))
                 check_all(taken._holds)
         except BaseException:
-            for hold in reversed(taken._holds):
-                hold._raw.release_nowait()
+            taken._give_back()
             raise
         return taken
 
@@ -316,12 +333,7 @@ class LockAll:
                  trace: Optional[TracebackType]) -> None:
         taken, self._set = self._set, None
         assert taken is not None
-        try:
-            taken.release()
-        except Error as loss:
-            if error is None:
-                raise
-            add_note(error, loss)
+        release_at_end(taken.release, error)
 
 
 def check_all(holds: Iterable[BaseHold]) -> None:
