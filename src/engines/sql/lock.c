@@ -435,17 +435,19 @@ static void released(struct sql_task *task, const struct sql_answer *answer)
         conclude(task, HF_WORD_MISSING);
 }
 
-static void release_mutex(struct sql_task *task)
+static enum sql_script_number release_script(const struct sql_task *task)
 {
-    const struct hf_known *known = &task->op->engine.known;
+    const struct hf_op *op = task->op;
+    const struct hf_known *known = &op->engine.known;
     bool sure = hf__known_holds(known) && !hf__known_is_open(known);
-    bool waited = task->op->engine.word[1] & SQL_WAITED;
+    bool waited = op->engine.word[1] & SQL_WAITED;
+    if (!is_mutex(op))
+        return op->in.mode == HF_COUNTER ? SQL_COUNTER_RETURN
+               : op->in.mode == HF_LATCH ? SQL_LEAVE_QUEUE
+                                         : SQL_SHARED_RELEASE;
     if (sure && !waited)
-        run(task, SQL_MUTEX_RELEASE, released);
-    else if (sure && !task->sql->settings.layout)
-        run(task, SQL_MUTEX_PASS, released);
-    else
-        run(task, SQL_MUTEX_HAND_OVER, released);
+        return SQL_MUTEX_RELEASE;
+    return sure && !task->sql->settings.layout ? SQL_MUTEX_PASS : SQL_MUTEX_HAND_OVER;
 }
 
 static void run_way_out(struct sql_task *task)
@@ -467,16 +469,8 @@ static void run_way_out(struct sql_task *task)
         hf__owner_read(op->in.attach_key, task->key);
         hf__task_bytes(task, SQL_P_KEY, task->owner, SQL_OWNER_SIZE);
         hf__task_bytes(task, SQL_P_OWNER, task->key, SQL_OWNER_SIZE);
-        run(task, SQL_ATTACH, released);
-    } else if (is_mutex(op)) {
-        release_mutex(task);
-    } else {
-        run(task,
-            op->in.mode == HF_COUNTER ? SQL_COUNTER_RETURN
-            : op->in.mode == HF_LATCH ? SQL_LEAVE_QUEUE
-                                      : SQL_SHARED_RELEASE,
-            released);
     }
+    run(task, out == HF_OUT_UNDO ? SQL_ATTACH : release_script(task), released);
 }
 
 void hf__sql_release(struct hf_engine *engine, struct hf_op *op)
