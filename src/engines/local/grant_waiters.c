@@ -1,58 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is due is given, and what is dead is cleared away, by each visitor. "Free, with waiters" is
- * a legal state of a lock, so each grant is a transaction of its own. */
+/* What is due is given by each visitor. "Free, with waiters" is a legal state of a lock, so each
+ * grant is a transaction of its own. */
 #include "base/clock.h"
 #include "base/testing.h"
 #include "local.h"
 
-#include <string.h>
-
 enum {
     OFFER_MS = 1000, /* an offer not fetched for this time goes to the next */
-    ANNOUNCE_MAX = 16,
-    DEADLINES_MAX = 64
+    ANNOUNCE_MAX = 16
 };
-
-/* The event comes when the guard has been left, and the lock may have another name. */
-static void remember_name(struct txn *txn)
-{
-    uint32_t length;
-    const char *bytes = hf__txn_name_bytes(txn, &length);
-    if (!bytes)
-        return;
-    memcpy(txn->name_copy, bytes, length);
-    txn->name_copy[length] = 0;
-    txn->name = txn->name_copy;
-}
-
-void hf__txn_clear(struct txn *txn, struct local_node *node)
-{
-    uint64_t state = local_get(&node->state), session = local_get(&node->session);
-    /* A detached one is ours until it is gone: no visitor would look for it if we died in here. */
-    if (session == LOCAL_DETACHED)
-        local_put(&node->session, session = txn->local->session);
-    if (local_state_state(state) == LOCAL_HELD) {
-        txn->took_over = true;
-        txn->took_over_token = local_get(&node->token);
-        /* mutant: dead-one-permits-are-not-given */
-        if (!txn->name && hf__host_wants_events(txn->local->base.host))
-            remember_name(txn);
-        hf__txn_drop(txn, node, LOCAL_FREE, 0);
-    } else if (local_state_state(state) == LOCAL_WAITING) {
-        hf__txn_leave_queue(txn, node, LOCAL_FREE, 0);
-    }
-    HF_POINT("local:clear");
-    if (!txn->damaged)
-        atomic_compare_exchange_strong(&node->session, &session, 0);
-}
-
-static bool cleared_if_dead(struct txn *txn, struct local_node *node)
-{
-    if (hf__local_alive(txn->local, local_get(&node->session)))
-        return false;
-    hf__txn_clear(txn, node);
-    return true;
-}
 
 static void offer(struct txn *txn, struct local_node *node)
 {
@@ -89,7 +45,7 @@ static struct local_node *next_to_tell(struct txn *txn, bool *comes)
         *comes = told && now_ms - local_get(&node->deadline_ms) < LOCAL_STALE_WAKE_MS;
         if (*comes)
             return NULL;
-        if (cleared_if_dead(txn, node))
+        if (hf__txn_clear_if_dead(txn, node))
             continue;
         if (!told || !next)
             return node;
@@ -153,7 +109,7 @@ static bool pump_one(struct txn *txn)
     hf_mode mode = local_state_mode(local_get(&node->state));
     if (!hf__txn_may_grant(txn, mode, node->permits))
         return false;
-    if (cleared_if_dead(txn, node))
+    if (hf__txn_clear_if_dead(txn, node))
         return true;
     if (mode == HF_MUTEX && !is_due(node)) {
         announce(txn);
@@ -185,64 +141,4 @@ void hf__txn_turn_away(struct txn *txn, uint32_t total)
         if (!txn->damaged)
             hf__txn_wake(txn, node);
     }
-}
-
-/* Past its deadline: an offer goes back to the queue's end, a detached hold goes for good, and of
- * any other the owner has yet to hear. */
-static void expire(struct txn *txn, struct local_node *node)
-{
-    uint64_t state = local_get(&node->state);
-    unsigned flags = local_state_flags(state);
-    if (local_get(&node->session) == LOCAL_DETACHED)
-        hf__txn_clear(txn, node);
-    else if (flags & LOCAL_OFFERED)
-        hf__txn_drop(txn, node, LOCAL_WAITING, flags & LOCAL_ASYNCHRONOUS);
-    else
-        hf__txn_drop(txn, node, LOCAL_LOST, 0);
-}
-
-void hf__txn_reap(struct txn *txn)
-{
-    struct local_node *node = hf__wait_list_first(txn, &txn->lock->holders), *next;
-    uint64_t alive = txn->local->session;
-    for (; node; node = next) {
-        next = hf__wait_list_next(txn, node);
-        uint64_t deadline_ms = local_get(&node->deadline_ms);
-        uint64_t session = local_get(&node->session);
-        if (session != alive && cleared_if_dead(txn, node))
-            continue;
-        alive = session;
-        /* mutant: expired-holder-stays */
-        if (deadline_ms && (int64_t)deadline_ms <= hf__txn_now(txn))
-            expire(txn, node);
-    }
-    /* A dead waiter at the head may ask for more than is free for long. */
-    while ((node = hf__wait_list_first(txn, &txn->lock->waiters)) != NULL)
-        if (!cleared_if_dead(txn, node)) /* mutant: dead-waiter-at-head-stays */
-            break;
-}
-
-void hf__txn_reap_before(struct txn *txn, const struct local_node *own)
-{
-    uint32_t previous = local_high(local_get(&own->link));
-    for (unsigned i = 0; previous && i < LOCAL_WANTED; i++) {
-        struct local_node *node = hf__txn_node(txn, previous);
-        if (!node)
-            return;
-        previous = local_high(local_get(&node->link));
-        cleared_if_dead(txn, node);
-    }
-}
-
-int64_t hf__txn_next_deadline(struct txn *txn)
-{
-    int64_t earliest_ms = HF_NEVER;
-    struct local_node *node = hf__wait_list_first(txn, &txn->lock->holders);
-    for (unsigned seen = 0; node && seen < DEADLINES_MAX; seen++) {
-        int64_t deadline_ms = (int64_t)local_get(&node->deadline_ms);
-        if (deadline_ms > 0 && deadline_ms < earliest_ms)
-            earliest_ms = deadline_ms;
-        node = hf__wait_list_next(txn, node);
-    }
-    return earliest_ms;
 }

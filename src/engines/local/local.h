@@ -296,7 +296,7 @@ bool hf__local_fast_acquire(struct hf_engine *engine, struct hf_op *op, uint64_t
 bool hf__local_fast_release(struct hf_engine *engine, struct hf_op *op, uint64_t *kept);
 bool hf__local_fast_drop(struct hf_engine *engine, uint64_t *kept);
 
-/* ---- grant_waiters.c: what is due is given, what is dead is cleared away ---- */
+/* ---- grant_waiters.c: what is due is given ---- */
 
 void hf__txn_pump(struct txn *txn);
 /* A mutex that its holder gives back may be taken by the first claim to come. True: a waiter has
@@ -307,8 +307,13 @@ bool hf__txn_lend(struct txn *txn);
 /* Before there are only `total` permits: a waiter for more loses its place, and has to ask anew.
  */
 void hf__txn_turn_away(struct txn *txn, uint32_t total);
+
+/* ---- clear_dead.c: dead holders and waiters, and what has expired, are cleared away ---- */
+
 /* Takes a dead or detached owner's node out of the lock and frees it. */
 void hf__txn_clear(struct txn *txn, struct local_node *node);
+/* True: it was dead, and is cleared away. */
+bool hf__txn_clear_if_dead(struct txn *txn, struct local_node *node);
 /* Expired and dead holders, and dead waiters at the head. */
 void hf__txn_reap(struct txn *txn);
 /* Dead waiters close before a waiting node: those that hf__local_blockers looks at. */
