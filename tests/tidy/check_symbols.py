@@ -9,6 +9,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 
 import tap
 
@@ -119,6 +120,18 @@ def thread_variables_are_few():
             if size > TLS_BYTES_MAX]
 
 
+def five_copies_load_in_one_process():
+    """Late, and each as a library of its own, as packages with a copy of their own load it."""
+    if any(name.startswith(("__asan_", "__tsan_")) for name, _ in symbols(LIBRARY, "-u")):
+        raise tap.Skip("a sanitizer's library loads first or not at all")
+    loads = "import ctypes, sys; print(len({ctypes.CDLL(path)._handle for path in sys.argv[1:]}))"
+    with tempfile.TemporaryDirectory() as directory:
+        copies = [shutil.copy(LIBRARY, f"{directory}/{number}.so") for number in range(5)]
+        done = subprocess.run([sys.executable, "-c", loads, *copies], check=False, text=True,
+                              capture_output=True)
+    return [] if done.stdout == "5\n" else [done.stdout + done.stderr]
+
+
 tap.run([
     ("exports_begin_with_hf_", names),
     ("what_is_declared_is_exported", all_declared_are_exported),
@@ -128,4 +141,5 @@ tap.run([
     ("modules_export_one_symbol", modules_export_one_symbol),
     ("library_needs_libuv_and_libc_alone", libraries_are_few),
     ("thread_variables_take_at_most_64_bytes", thread_variables_are_few),
+    ("five_copies_load_in_one_process", five_copies_load_in_one_process),
 ])
