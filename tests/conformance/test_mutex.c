@@ -12,6 +12,7 @@ TEST(a_second_owner_is_refused)
     CHECK(hf_remaining_ms(hold) > 0);
     CHECK_CODE(probe(client, name_of("one"), HF_MUTEX, 2), HF_BUSY);
     CHECK_ERROR(hf_lock(other, name_of("one"), 0, NULL, &refused), HF_BUSY);
+    CHECK(strstr(hf_last_error()->text, "permit") == NULL);
     CHECK(refused == NULL);
     give_back(hold);
     CHECK_CODE(probe(other, name_of("one"), HF_MUTEX, 1), HF_OK);
