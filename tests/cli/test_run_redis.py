@@ -3,9 +3,11 @@
 import os
 import pathlib
 import signal
+import socket
 import subprocess
+import threading
 
-from clitest import COMMAND, PATIENCE, contains, equal, main, test
+from clitest import COMMAND, PATIENCE, contains, equal, main, test, test_of_a_moment
 from servers import start_redis
 
 # Nobody waits so long whose test is all right.
@@ -67,6 +69,68 @@ def who_may_not_give_back_is_told_that_he_has_not(box):
     contains(told, 'command')
     assert 'not sure' not in told, told
     box.expect(75, '-e', server.url, 'try', 'x', 'true')
+
+
+class Relay:
+    """A way to a server on which the reply to the first request with a word in it waits for the
+    client's next request."""
+
+    def __init__(self, box, server, word):
+        self.server, self.word, self.was_asked = server, word, False
+        self.place = socket.create_server(('127.0.0.1', 0))
+        self.url = f'redis://127.0.0.1:{self.place.getsockname()[1]}'
+        self.streams = [self.place]
+        box.processes.append(self)
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def accept(self):
+        try:
+            while True:
+                client = self.place.accept()[0]
+                server = socket.create_connection(('127.0.0.1', self.server.port))
+                replies_pass = threading.Event()
+                self.streams += [client, server]
+                for way in ((client, server, lambda data, it=replies_pass: self.ask(data, it)),
+                            (server, client, lambda _, it=replies_pass: it.wait(PATIENCE))):
+                    threading.Thread(target=self.carry, args=way, daemon=True).start()
+        except OSError:
+            pass
+
+    def ask(self, data, replies_pass):
+        if self.word in data and not self.was_asked:
+            self.was_asked = True
+            replies_pass.clear()
+        else:
+            replies_pass.set()
+
+    @staticmethod
+    def carry(source, drain, before):
+        try:
+            while data := source.recv(65536):
+                before(data)
+                drain.sendall(data)
+            drain.shutdown(socket.SHUT_WR)
+        except OSError:
+            pass
+
+    def stop(self):
+        for stream in self.streams:
+            stream.close()
+
+
+@test_of_a_moment
+def rest_of_the_wait_that_is_too_short_for_a_reply_is_busy(box):
+    """The first lock is granted. The reply about the second one, which is held, comes too late."""
+    server = start_redis(box)
+    box.expect(0, '-e', server.url, 'lock', '-t', '1h', 'order-2')
+    for _ in range(20):
+        relay = Relay(box, server, b'order-2')
+        ended = box.run('-e', relay.url, 'run', '-w', '499ms', '-l', 'order-1', '-l', 'order-2',
+                        '--', 'true')
+        if relay.was_asked:
+            break
+    equal(ended.code, 75, ended)
+    contains(ended.err, 'order-2')
 
 
 @test
