@@ -156,5 +156,6 @@ void hf__sql_inspect(struct hf_engine *engine, struct hf_oneshot *query)
     }
     task->query = query;
     task->done = inspect_answered;
+    task->request.reads = true;
     hf__link_run(sql, task, query->name ? SQL_INSPECT : SQL_INSPECT_ALL);
 }

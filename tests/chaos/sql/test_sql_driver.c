@@ -64,6 +64,29 @@ TEST(scripts_are_answered_in_their_order)
     }
 }
 
+/* What a connection that is left like this has open is noticed at the end of the test. */
+TEST(connection_that_is_left_as_a_reply_comes_is_closed)
+{
+    enum { ROUNDS = 60, STEP_US = 25 };
+    EACH(subject)
+    {
+        struct sql_server server = { 0 };
+        struct bench bench = { 0 };
+
+        bench_begin(&bench, subject, &server);
+        for (int i = 0; i < ROUNDS; i++) {
+            struct asked asked = { 0 };
+            ask(&bench, subject, &asked, INSERT, i, 0);
+            for (int64_t from_us = monotonic_us(); monotonic_us() < from_us + i * STEP_US;)
+                ;
+            bench_disconnect(&bench);
+            bench_connect(&bench);
+            await_ready(&bench);
+        }
+        bench_end(&bench, &server);
+    }
+}
+
 TEST(script_of_which_a_part_fails_does_nothing)
 {
     EACH(subject)

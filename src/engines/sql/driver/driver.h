@@ -161,6 +161,7 @@ struct sql_request {
     const struct sql_script *script;
     const struct sql_value *values;
     void (*answered)(struct sql_request *request, const struct sql_answer *answer);
+    bool reads; /* it changes nothing, so nothing is open without memory for its answer */
     bool sent; /* out; see hf__sql_is_open */
     /* The driver's, while the request is with it. */
     struct hf_link link;
@@ -171,7 +172,8 @@ struct sql_request {
 static inline bool hf__sql_is_open(const struct sql_request *request,
                                    const struct sql_failure *failure)
 {
-    bool heard = failure->trouble != SQL_LOST && failure->trouble != SQL_NO_MEMORY;
+    bool unheard = failure->trouble == SQL_NO_MEMORY && !request->reads;
+    bool heard = failure->trouble != SQL_LOST && !unheard;
     return request->sent && !heard; /* mutant: sql-no-memory-is-definite */
 }
 

@@ -265,12 +265,16 @@ static bool connect_session(struct mysql_session *session)
 
 /* ---- working ---- */
 
-/* NULL: there is none, and the thread is idle from now on. */
+/* NULL: there is none, and the thread is idle from now on. Or the loop has left: it closes the
+ * connection itself if it has met an idle thread, and leaves that to a busy one. */
 static struct mysql_job *take_job(struct mysql_session *session)
 {
+    struct hf_link *link = NULL;
     pthread_mutex_lock(&session->mutex);
-    struct hf_link *link = session->ended ? NULL : hf__list_pop(&session->asked);
-    session->busy = link != NULL;
+    if (!session->ended) { /* mutant: loop-leaves-as-a-reply-comes */
+        link = hf__list_pop(&session->asked);
+        session->busy = link != NULL;
+    }
     pthread_mutex_unlock(&session->mutex);
     return link ? HF_CONTAINER(link, struct mysql_job, link) : NULL;
 }

@@ -201,7 +201,7 @@ static void answer_request(struct sql_request *request, const PGresult *rows,
         answer.fields = fields = read_fields(rows, &answer);
     }
     if (!fields && answer.row_count * answer.column_count > 0)
-        answer.failure = &no_memory;
+        answer = (struct sql_answer){ .failure = &no_memory };
     request->answered(request, &answer);
     free(fields);
 }

@@ -114,5 +114,6 @@ void hf__session_diagnose(struct sessions *all, struct hf_oneshot *oneshot)
         return;
     }
     request->oneshot = oneshot;
+    request->request.reads = true;
     hf__session_run(request, SESSION_DOCTOR);
 }

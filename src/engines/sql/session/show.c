@@ -55,6 +55,7 @@ static struct session_request *request_about(struct sessions *all, struct hf_one
     struct session_request *request = hf__session_request(&all->seats[0], NULL, done);
     if (request) {
         request->oneshot = oneshot;
+        request->request.reads = oneshot->verb == HF_ONESHOT_INSPECT;
         return request;
     }
     hf__explain(&oneshot->error, HF_ENOMEM, 0, "out of memory for a request");
