@@ -202,6 +202,33 @@ static int probe_permits(const struct scene *scene, uint32_t permits)
     return code;
 }
 
+static void look_after_it(const struct scene *scene)
+{
+    uint32_t count = 1;
+
+    CHECK_CODE(hf_break(scene->client, "c", NULL, &count), HF_OK);
+    CHECK_INT(count, 0);
+    CHECK_CODE(hf_break(scene->client, "c", "another", &count), HF_OK);
+    CHECK_CODE(hf_forget(scene->client, "c"), HF_OK);
+    CHECK_CODE(hf_schema_change(scene->client, HF_SCHEMA_CLEAN, &count), HF_OK);
+    CHECK_INT(receipts(scene), 1);
+}
+
+/* Its time is over since an hour. */
+static void clean_it_away(const struct scene *scene)
+{
+    uint32_t count = 0;
+
+    CHECK_CODE(hf_counter_remove(scene->client, "c"), HF_OK);
+    sql_server_says(&scene->server,
+                    "UPDATE hf_hold SET expires_us = %s - 3601000000;"
+                    "UPDATE hf_lock SET since_us = 1;",
+                    sql_server_now_us(&scene->server));
+    CHECK_CODE(hf_schema_change(scene->client, HF_SCHEMA_CLEAN, &count), HF_OK);
+    CHECK_INT(count, 1);
+    CHECK_INT(receipts(scene), 0);
+}
+
 static void use_name_for_all(const struct scene *scene)
 {
     hf_client *client = scene->client;
@@ -230,8 +257,10 @@ TEST(receipt_of_a_killed_client_keeps_no_lock_from_its_owners)
         struct scene scene;
         begin(&scene, *kind, HF_DRIVE_THREAD);
         leave_receipt(&scene);
+        look_after_it(&scene);
         use_name_for_all(&scene);
         CHECK_INT(receipts(&scene), 1);
+        clean_it_away(&scene);
         end(&scene);
     }
 }
