@@ -424,6 +424,7 @@ static void look_again_for_old(struct hf_timer *timer)
 static void greet(struct hf_peer *peer)
 {
     struct sql *sql = sql_of(peer);
+    /* mutant: session-of-a-pooler-is-ended */
     bool ends = (sql->fence || sql->connection->crowded) && !sql->connection->pooled;
     if (!ends || !run_own(sql, SQL_KILL_OLD, old_sessions_killed))
         check_layout(sql);

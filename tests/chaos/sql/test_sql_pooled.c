@@ -56,40 +56,69 @@ static void end(struct pooled *pooled)
     sql_server_kill(&pooled->server);
 }
 
-/* It has set no application_name, so at older versions of PgBouncer its session still has the one
- * of the last program. Newer ones take it away. */
-TEST(transaction_of_another_program_is_not_ended_with_a_lost_connection)
+static void lose_connection(const struct pooled *pooled, struct relay *relay, hf_client *client,
+                            const char *name)
+{
+    struct outcome outcome = { 0 };
+    char statement[100];
+
+    snprintf(statement, sizeof(statement), "SELECT COUNT(owner) FROM hf_lock WHERE name = '%s';",
+             name);
+    relay_swallow(relay);
+    CHECK_CODE(hf_lock_async(client, name, HF_FOREVER, NULL, record_outcome, &outcome, NULL),
+               HF_OK);
+    EVENTUALLY(sql_server_shows(&pooled->server, statement, "1"), SOON_MS);
+    relay_cut(relay);
+    give_back(await_grant(&outcome));
+}
+
+/* Older versions of PgBouncer leave the application_name of the last program on a session that they
+ * lend, and newer ones take it away. So here the other program has the client's name itself. */
+static void lose_beside_another_program(const struct pooled *pooled, struct relay *relay,
+                                        hf_client *client, const char *name)
 {
     const struct subject *subject = subjects;
-    struct pooled pooled;
-    struct outcome outcome = { 0 };
     struct bench bench = { 0 };
     struct asked asked;
 
     while (subject->driver->dialect != SQL_POSTGRES)
         subject++;
-    begin(&pooled);
-    bench_open(&bench, subject->driver, pooled.pooler.port);
+    bench_open(&bench, subject->driver, pooled->pooler.port);
+    snprintf(bench.settings.session, sizeof(bench.settings.session), "%s",
+             sql_server_says(&pooled->server,
+                             "SELECT application_name FROM pg_stat_activity WHERE usename = '%s' "
+                             "ORDER BY backend_start DESC LIMIT 1;",
+                             SQL_SERVER_USER));
+    CHECK(strncmp(bench.settings.session, "holdfast", 8) == 0);
     bench_connect(&bench);
     await_ready(&bench);
     ask(&bench, subject, &asked, SLEEP, 4, 0);
-    EVENTUALLY(turn(&bench) && sql_server_shows(&pooled.server,
+    EVENTUALLY(turn(&bench) && sql_server_shows(&pooled->server,
                                                 "SELECT count(*) FROM pg_stat_activity WHERE "
                                                 "wait_event = 'PgSleep';",
                                                 "1"),
                SOON_MS);
-    relay_swallow(&pooled.relay);
-    CHECK_CODE(
-        hf_lock_async(pooled.client, "one", HF_FOREVER, NULL, record_outcome, &outcome, NULL),
-        HF_OK);
-    EVENTUALLY(sql_server_shows(&pooled.server,
-                                "SELECT COUNT(owner) FROM hf_lock WHERE name = 'one';", "1"),
-               SOON_MS);
-    relay_cut(&pooled.relay);
-    give_back(await_grant(&outcome));
+    lose_connection(pooled, relay, client, name);
     EVENTUALLY(turn(&bench) && asked.answered, SOON_MS);
     check_fine(&asked);
     bench_end(&bench, NULL);
+}
+
+TEST(transaction_of_another_program_is_not_ended_with_a_lost_connection)
+{
+    struct pooled pooled;
+    struct relay direct = { 0 };
+
+    begin(&pooled);
+    /* What this one does to the session is there when the other program has it. */
+    lose_connection(&pooled, &pooled.relay, pooled.client, "one");
+    lose_beside_another_program(&pooled, &pooled.relay, pooled.client, "two");
+    relay_start(&direct, pooled.server.port);
+    hf_client *client = sql_open(&pooled.server, direct.port, TIMEOUT_MS, LEASE_MS);
+    give_back(take_patiently(client, "three"));
+    lose_beside_another_program(&pooled, &direct, client, "three");
+    hf_close(client);
+    relay_stop(&direct);
     end(&pooled);
 }
 
