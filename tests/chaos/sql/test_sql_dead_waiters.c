@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Many waiters in front of a live one that die at the same moment: how late a release reaches the
- * live one. docs/guarantees.md has the bound. */
+/* Many waiters in front of a live one that die or stop at the same moment: how late a release
+ * reaches the live one. docs/guarantees.md has the bound. */
 #include "conformance.h"
 #include "sql_server.h"
 
@@ -20,7 +20,7 @@ struct scene {
 };
 
 /* Each is a client of its own: of one client only the first claim has a place. */
-static void wait_until_killed(void *arg)
+static void wait_for_ever(void *arg)
 {
     static struct outcome outcomes[DEAD];
     const struct scene *scene = arg;
@@ -41,12 +41,12 @@ static void begin(struct scene *scene, const char *kind, hf_mode mode)
     memset(scene, 0, sizeof(*scene));
     scene->mode = mode;
     sql_server_start(&scene->server, kind);
-    child_start(&scene->dead, wait_until_killed, scene);
+    child_start(&scene->dead, wait_for_ever, scene);
     scene->holder = sql_open(&scene->server, scene->server.port, 0, 0);
     scene->waiter = sql_open(&scene->server, scene->server.port, 0, 0);
 }
 
-static void die_in_the_queue(const char *kind, hf_mode mode)
+static void end_in_the_queue(const char *kind, hf_mode mode, bool stops)
 {
     struct scene scene;
     struct outcome outcome = { 0 };
@@ -56,13 +56,15 @@ static void die_in_the_queue(const char *kind, hf_mode mode)
     EVENTUALLY(waiters(scene.holder, "one") == DEAD, SOON_MS);
     begin_wait(scene.waiter, "one", mode, &outcome);
     EVENTUALLY(waiters(scene.holder, "one") == DEAD + 1, SOON_MS);
-    child_kill(&scene.dead);
+    (stops ? child_stop : child_kill)(&scene.dead);
     int64_t released_us = monotonic_us();
     CHECK_CODE(hf_unlock(hold), HF_OK);
     give_back(await_grant(&outcome));
     int64_t took_ms = (monotonic_us() - released_us) / 1000;
     test_note("%s, mode %d: after %lld ms", kind, (int)mode, (long long)took_ms);
     CHECK(took_ms <= BOUND_MS + SLACK_MS * test_slow());
+    if (stops)
+        child_kill(&scene.dead);
     hf_close(scene.waiter);
     hf_close(scene.holder);
     sql_server_kill(&scene.server);
@@ -71,11 +73,24 @@ static void die_in_the_queue(const char *kind, hf_mode mode)
 TEST(dead_waiters_for_a_mutex_delay_a_live_one_within_the_bound)
 {
     EACH_DATABASE(kind)
-    die_in_the_queue(*kind, HF_MUTEX);
+    end_in_the_queue(*kind, HF_MUTEX, false);
 }
 
 TEST(dead_waiters_for_a_writer_delay_a_live_one_within_the_bound)
 {
     EACH_DATABASE(kind)
-    die_in_the_queue(*kind, HF_WRITE);
+    end_in_the_queue(*kind, HF_WRITE, false);
+}
+
+/* Their connections stay, and the database goes on to notify them. */
+TEST(stopped_waiters_for_a_mutex_delay_a_live_one_within_the_bound)
+{
+    EACH_DATABASE(kind)
+    end_in_the_queue(*kind, HF_MUTEX, true);
+}
+
+TEST(stopped_waiters_for_a_writer_delay_a_live_one_within_the_bound)
+{
+    EACH_DATABASE(kind)
+    end_in_the_queue(*kind, HF_WRITE, true);
 }
