@@ -11,7 +11,7 @@ struct setting {
 };
 
 /* Global ones: a new session begins with them. */
-static const struct setting of_mariadb[] = {
+static const struct setting of_both[] = {
     { "completion_type", "'CHAIN'", "'NO_CHAIN'" },
     { "completion_type", "'RELEASE'", "'NO_CHAIN'" },
     { "sql_safe_updates", "1", "0" },
@@ -24,12 +24,24 @@ static const struct setting of_mariadb[] = {
     { "group_concat_max_len", "4", "1048576" },
     { "max_sort_length", "8", "1024" },
     /* It is not for the administrator. */
-    { "init_connect", "'SET max_statement_time = 0.000001'", "''" },
     { "init_connect", "'SET NAMES latin1, @@session.sql_big_selects = 0'", "''" },
+    { "time_zone", "'+13:00'", "'SYSTEM'" },
+    { NULL, NULL, NULL },
+};
+
+static const struct setting of_mariadb[] = {
+    { "init_connect", "'SET max_statement_time = 0.000001'", "''" },
     { "sql_mode", "'ORACLE,NO_UNSIGNED_SUBTRACTION,PAD_CHAR_TO_FULL_LENGTH'",
       "'STRICT_TRANS_TABLES'" },
     { "tx_isolation", "'SERIALIZABLE'", "'REPEATABLE-READ'" },
-    { "time_zone", "'+13:00'", "'SYSTEM'" },
+    { NULL, NULL, NULL },
+};
+
+static const struct setting of_mysql[] = {
+    { "init_connect", "'SET max_execution_time = 1'", "''" },
+    { "sql_mode", "'ANSI,NO_BACKSLASH_ESCAPES,NO_UNSIGNED_SUBTRACTION,TIME_TRUNCATE_FRACTIONAL'",
+      "'STRICT_TRANS_TABLES'" },
+    { "transaction_isolation", "'SERIALIZABLE'", "'REPEATABLE-READ'" },
     { NULL, NULL, NULL },
 };
 
@@ -151,25 +163,45 @@ static void use_all_kinds(const struct sql_server *server)
     hf_close(pair.other);
 }
 
-TEST(setting_at_its_worst_value_changes_no_lock)
+static void use_at_worst(const struct sql_server *server, const char *set,
+                         const struct setting *each)
 {
-    EACH_DATABASE(kind)
-    {
-        struct sql_server server = { 0 };
-
-        sql_server_start(&server, *kind);
-        bool is_mariadb = sql_server_is_mariadb(&server);
-        const char *set = is_mariadb ? "SET GLOBAL" : "ALTER ROLE " SQL_SERVER_USER " SET";
-        for (const struct setting *each = is_mariadb ? of_mariadb : of_postgres; each->name;
-             each++) {
-            printf("# %s: %s = %s\n", *kind, each->name, each->worst);
-            fflush(stdout);
-            sql_server_says(&server, "%s %s = %s;", set, each->name, each->worst);
-            use_all_kinds(&server);
-            sql_server_says(&server, "%s %s = %s;", set, each->name, each->usual);
-        }
-        sql_server_kill(&server);
+    for (; each->name; each++) {
+        printf("# %s: %s %s = %s\n", server->kind, set, each->name, each->worst);
+        fflush(stdout);
+        sql_server_says(server, "%s %s = %s;", set, each->name, each->worst);
+        use_all_kinds(server);
+        sql_server_says(server, "%s %s = %s;", set, each->name, each->usual);
     }
+}
+
+static void use_at_worst_of(const char *kind, const struct setting *settings)
+{
+    struct sql_server server = { 0 };
+
+    sql_server_start(&server, kind);
+    use_at_worst(&server, "SET GLOBAL", of_both);
+    use_at_worst(&server, "SET GLOBAL", settings);
+    sql_server_kill(&server);
+}
+
+TEST(setting_of_mariadb_at_its_worst_value_changes_no_lock)
+{
+    use_at_worst_of("mariadb", of_mariadb);
+}
+
+TEST(setting_of_mysql_at_its_worst_value_changes_no_lock)
+{
+    use_at_worst_of("mysql", of_mysql);
+}
+
+TEST(setting_of_postgres_at_its_worst_value_changes_no_lock)
+{
+    struct sql_server server = { 0 };
+
+    sql_server_start(&server, "postgres");
+    use_at_worst(&server, "ALTER ROLE " SQL_SERVER_USER " SET", of_postgres);
+    sql_server_kill(&server);
 }
 
 /* ---- what a session cannot set ---- */

@@ -22,7 +22,7 @@
 
 bool sql_server_is_mariadb(const struct sql_server *server)
 {
-    return strcmp(server->kind, "mariadb") == 0;
+    return strcmp(server->kind, "mariadb") == 0 || strcmp(server->kind, "mysql") == 0;
 }
 
 static void be_server(void *arg)

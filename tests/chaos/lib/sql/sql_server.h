@@ -16,8 +16,9 @@
          kind++)
 
 struct sql_server {
-    const char *kind; /* "mariadb" or "postgres"; or "pgbouncer": the first option is the port of
-                         the server behind it */
+    /* "mariadb", "mysql" or "postgres"; or "pgbouncer": the first option is the port of the server
+     * behind it */
+    const char *kind;
     const char *options[SQL_SERVER_OPTIONS];
     struct child process;
     int connections; /* of each client; 0: as the library has it */
@@ -35,6 +36,7 @@ void sql_server_start_again(struct sql_server *server);
 void sql_server_stop(struct sql_server *server);
 void sql_server_continue(struct sql_server *server);
 
+/* Or MySQL, which is spoken to in the same words. */
 bool sql_server_is_mariadb(const struct sql_server *server);
 
 /* mariadb://... or postgres://... without options but `connections`, over TCP and without TLS, at
