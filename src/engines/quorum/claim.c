@@ -283,8 +283,11 @@ void hf__quorum_release(struct hf_engine *engine, struct hf_op *op)
         hf__op_done(engine, op);
         return;
     }
-    for (unsigned i = 0; i < ballot->quorum->count && ballot->taking; i++)
-        ballot->held += ballot->votes[i].held_since_ms != VOTE_NOT_HELD || ballot->votes[i].lost;
+    for (unsigned i = 0; i < ballot->quorum->count && ballot->taking; i++) {
+        struct quorum_member *vote = &ballot->votes[i];
+        vote->counted = vote->held_since_ms != VOTE_NOT_HELD || vote->lost;
+        ballot->held += vote->counted;
+    }
     hf__link_remove(&ballot->waiting);
     ballot->open = true;
     hf__quorum_claim_give_back(ballot);

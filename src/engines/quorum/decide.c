@@ -222,17 +222,25 @@ void hf__quorum_decide_why_silent(struct hf_engine *engine, struct hf_op *op, hf
 
 /* ---- giving back ---- */
 
+/* A server that is not heard yet may have lost the lock, as another one has: it decides whether
+ * most had it until now. */
 void hf__quorum_decide_giving(struct quorum_claim *ballot)
 {
-    unsigned there = 0, silent = 0, lost = 0;
+    unsigned majority = ballot->quorum->majority, there = 0, silent = 0, lost = 0, unheard = 0;
     for (unsigned i = 0; i < ballot->quorum->count; i++) {
         const struct quorum_member *vote = &ballot->votes[i];
-        there += !hf__quorum_member_is_gone(vote);
-        silent += !hf__quorum_member_is_gone(vote) && vote->word == VOTE_SILENT;
-        lost += vote->lost;
+        bool gone = hf__quorum_member_is_gone(vote);
+        there += !gone;
+        silent += !gone && vote->word == VOTE_SILENT;
+        lost += vote->counted && vote->lost;
+        unheard += vote->counted && !vote->lost && !gone && vote->word == VOTE_UNHEARD;
     }
+    bool was_lost = ballot->held > 0 && ballot->held < majority + lost;
+    /* mutant: release-decides-before-the-vote-that-counts */
+    if (there <= ballot->left && lost > 0 && !was_lost && ballot->held < majority + lost + unheard)
+        return;
     if (there <= ballot->left) {
-        ballot->op->out.lost = ballot->held > 0 && ballot->held < ballot->quorum->majority + lost;
+        ballot->op->out.lost = was_lost;
         hf__quorum_claim_answer(ballot, HF_GONE);
         hf__quorum_claim_retire(ballot);
     } else if (silent > ballot->left) {

@@ -39,6 +39,7 @@ struct quorum_member {
     bool levelled;         /* has been asked to raise its token */
     bool lost;             /* it had granted the lock, says it is not ours any more, and has not
                             * granted it since */
+    bool counted;          /* it had granted the lock when giving back began */
     int64_t lost_at_ms;    /* when a renewal has said so */
     int64_t held_since_ms; /* when the request left by which it was last confirmed, or NOT_HELD */
     int64_t forgotten_ms;  /* what was executed there has ended by itself then */

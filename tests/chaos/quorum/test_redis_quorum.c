@@ -287,6 +287,31 @@ TEST(breaking_takes_it_away_at_all_servers)
     quorum_end(servers);
 }
 
+/* Two servers have lost it, of which one is slow: what the first two say leaves open whether most
+ * had it. */
+TEST(release_of_a_lock_that_one_server_has_lost_waits_for_the_deciding_vote)
+{
+    struct server servers[QUORUM_SERVERS] = { 0 };
+    struct outcome outcome = { 0 };
+    quorum_start(servers);
+    hf_client *client = quorum_open(servers, NEVER_MS, LEASE_MS);
+    hf_hold *hold = take(client, "one", HF_MUTEX, 0);
+
+    quorum_expect_everywhere(servers);
+    expect(&servers[0], "DEL one", ":1");
+    expect(&servers[1], "DEL one", ":1");
+    server_stop(&servers[1]);
+    CHECK_CODE(hf_unlock_async(hold, record_outcome, &outcome), HF_OK);
+    EVENTUALLY(server_says(&servers[2], "EXISTS one", ":0"), SOON_MS);
+    let_pass_ms(100);
+    CHECK_INT(outcome.calls, 0);
+    server_continue(&servers[1]);
+    WAIT_OUTCOME(&outcome);
+    CHECK_CODE(outcome.code, HF_LOST);
+    hf_close(client);
+    quorum_end(servers);
+}
+
 /* Most have done it: one that says nothing makes no failure of that. */
 TEST(breaking_does_not_wait_for_ever_for_one_that_hangs)
 {
