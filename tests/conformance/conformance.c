@@ -356,3 +356,71 @@ hf_hold *await_grant(const struct outcome *outcome)
     CHECK_CODE(outcome->code, HF_OK);
     return outcome->hold;
 }
+
+/* ---- Many names at once ---- */
+
+struct many_item {
+    _Atomic int *done;
+    hf_hold *hold;
+};
+
+static void note_hold(void *arg, int code, hf_hold *hold, const hf_error *error)
+{
+    struct many_item *item = arg;
+
+    if (code != HF_OK)
+        FAIL("%s: %s", hf_code_name(code), error->text);
+    item->hold = hold;
+    ++*item->done;
+}
+
+struct left {
+    const char *stem;
+    int count;
+};
+
+static bool count_left(void *arg, const hf_entry *entry)
+{
+    struct left *left = arg;
+
+    left->count += strncmp(entry->name, left->stem, strlen(left->stem)) == 0;
+    return true;
+}
+
+/* Is nothing in use whose name begins with this? */
+static bool is_all_gone(hf_client *client, const char *stem)
+{
+    struct left left = { .stem = stem };
+
+    if (hf_caps(client) & HF_CAP_INSPECT_ALL)
+        CHECK_CODE(hf_inspect(client, NULL, count_left, &left), HF_OK);
+    return left.count == 0;
+}
+
+void lock_and_unlock_many(int count)
+{
+    /* A server that replies one after the other takes long for the last. */
+    hf_client *client =
+        open_client_with((hf_client_options){ .request_timeout_ms = INT64_C(60000) * test_slow() });
+    const char *stem = name_of("many");
+    struct many_item *items = calloc((size_t)count, sizeof(*items));
+    _Atomic int locked = 0, unlocked = 0;
+    char name[HF_NAME_MAX + 1];
+
+    CHECK(items != NULL);
+    for (int i = 0; i < count; i++) {
+        items[i].done = &locked;
+        snprintf(name, sizeof(name), "%s/%d", stem, i);
+        CHECK_CODE(hf_lock_async(client, name, HF_FOREVER, NULL, note_hold, &items[i], NULL),
+                   HF_OK);
+    }
+    EVENTUALLY(locked == count, 3 * SOON_MS);
+    for (int i = 0; i < count; i++) {
+        items[i].done = &unlocked;
+        CHECK_CODE(hf_unlock_async(items[i].hold, note_hold, &items[i]), HF_OK);
+    }
+    EVENTUALLY(unlocked == count, 3 * SOON_MS);
+    EVENTUALLY(is_all_gone(client, stem), SOON_MS);
+    hf_close(client);
+    free(items);
+}

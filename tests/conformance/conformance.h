@@ -131,5 +131,8 @@ void record_outcome(void *arg, int code, hf_hold *hold, const hf_error *error);
 void begin_wait(hf_client *client, const char *name, hf_mode mode, struct outcome *outcome);
 /* What was asked for is granted soon. NULL: it has no hold. */
 hf_hold *await_grant(const struct outcome *outcome);
+/* One client asks for `count` names without waiting in between, and then releases all of them so.
+ * Each call is answered HF_OK, and where the store shows all names none of them is left. */
+void lock_and_unlock_many(int count);
 
 #endif

@@ -142,6 +142,12 @@ TEST(many_queued_requests_are_each_answered_once)
             CHECK_INT(crowd.answered[i][j], 1);
 }
 
+TEST(thousands_of_names_are_locked_and_released_at_once)
+{
+    TEST_TIMEOUT(180);
+    lock_and_unlock_many(3000);
+}
+
 /* ---- One owner number in several threads ---- */
 
 struct storm {

@@ -153,6 +153,12 @@ TEST(requests_by_the_ten_thousand_at_once)
     hf_close(client);
 }
 
+TEST(ten_thousand_names_are_locked_and_released_at_once)
+{
+    TEST_TIMEOUT(240);
+    lock_and_unlock_many(many() < 10000 ? many() : 10000);
+}
+
 /* ---- a crowd of holds on a lease that has to be renewed, several times ---- */
 
 enum { CROWD = 3000, BROKEN_EVERY = 101, NESTED_EVERY = 7, THREADS = 6 };

@@ -18,7 +18,8 @@ TIMED_OUT = UNAVAILABLE, "etcdserver: request timed out"
 # Each leaves open what has become of the request: a limit, a proxy, an error of a later etcd.
 OPEN = (TIMED_OUT, (UNAVAILABLE, "etcdserver: leader changed"), (4, "context deadline exceeded"),
         (1, "context canceled"), (UNKNOWN, "an error of its own"), (10, "aborted"),
-        (13, "transport is closing"), (EXHAUSTED, "grpc: trying to send a message too large"))
+        (13, "transport is closing"), (EXHAUSTED, "grpc: trying to send a message too large"),
+        (UNAVAILABLE, "etcdserver: server stopped"), (UNAVAILABLE, "transport is closing"))
 TOO_MANY = "etcdserver: too many requests"
 FULL = EXHAUSTED, "etcdserver: mvcc: database space exceeded"
 

@@ -114,19 +114,23 @@ TEST(evicted_lock_is_lost)
 }
 
 /* With -M nothing is evicted. New locks are refused; what is held is renewed without memory, and
- * shown to be held. */
+ * shown to be held. A waiter for it goes on waiting, and takes the room that the release leaves. */
 TEST(full_server_refuses_locks_and_renews_what_is_held)
 {
     static const char *const full[] = { "-m", "8", "-M", NULL };
     struct memcached_server server = { .arguments = full };
+    struct outcome outcome = { 0 };
     _Atomic int losses = 0;
-    hf_hold *none = NULL;
+    hf_hold *none = NULL, *waited_for = NULL;
     char name[20];
 
     memcached_start(&server);
     hf_client *client = open_at(server.port, LEASE_MS), *other = open_at(server.port, LEASE_MS);
     hf_hold *hold = take_losing(client, "one", &losses);
     CHECK_CODE(hf_lock(other, "one", 0, NULL, &none), HF_BUSY);
+    /* No renewal makes this item larger than that of the waiter. */
+    CHECK_CODE(hf_lock(client, "two", 0, LOCK_OPTIONS(.lease_ms = INT64_C(3600000)), &waited_for),
+               HF_OK);
     /* The item gets its token with the first renewal. Both sizes are of a class of their own. */
     size_t first = memcached_size(&server, "hf:one"), next = first;
     EVENTUALLY((next = memcached_size(&server, "hf:one")) != first, SOON_MS);
@@ -142,7 +146,11 @@ TEST(full_server_refuses_locks_and_renews_what_is_held)
     CHECK(strstr(hf_last_error()->text, "memory") != NULL);
     CHECK_CODE(hf_lock(other, "one", 0, NULL, &none), HF_BUSY);
     CHECK_CODE(hf_lock(other, "one", 500, NULL, &none), HF_BUSY);
+    begin_wait(other, "two", HF_MUTEX, &outcome);
     let_pass_ms(2 * (LEASE_MS + 3000) + 500);
+    CHECK_INT(outcome.calls, 0);
+    give_back(waited_for);
+    give_back(await_grant(&outcome));
     CHECK_INT(losses, 0);
     CHECK(hf_held(hold));
     CHECK(memcached_has(&server, "hf:one"));
