@@ -196,7 +196,7 @@ static void end_attempt_open(struct mc_server *server, struct mc_request *reques
 {
     if (request->op->engine.known.asked)
         rest_on_own_lease(server, request, request->ttl * 1000, true);
-    finish_request(server, request, HF_WORD_OPEN);
+    finish_request(server, request, HF_WORD_OPEN); /* mutant: memcached-open-error */
 }
 
 /* This command stored nothing, and the next one may have room. */
