@@ -340,6 +340,7 @@ static void work(struct mysql_session *session)
     while (alive && (job = await_job(session))) {
         alive = hf__mysql_execute(session, job);
         answer(session, job, alive);
+        HF_POINT("mysql:answered");
     }
 }
 
