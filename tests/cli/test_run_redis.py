@@ -121,7 +121,7 @@ class Relay:
 @test
 def rest_of_the_wait_that_is_too_short_for_a_reply_is_busy(box):
     """The first lock is granted. The reply about the second one, which is held, comes too late. On
-    a machine that stands still the first one takes the whole wait; what is wrong fails each time."""
+    a machine that stands still the first one takes the whole wait; a fault fails each time."""
     server = start_redis(box)
     box.expect(0, '-e', server.url, 'lock', '-t', '1h', 'order-2')
     for _ in range(10):
