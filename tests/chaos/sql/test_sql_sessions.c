@@ -42,9 +42,9 @@ static void start_odd(struct sql_server *server, const char *kind)
     for (int i = 0; options[i]; i++)
         server->options[i] = options[i];
     sql_server_start(server, kind);
-    /* What a role says goes before what the server says. */
+    /* What a database or a role says goes before what the server says. */
     if (options == odd_postgres)
-        sql_server_says(server, "ALTER ROLE " SQL_SERVER_USER " SET TimeZone = 'America/Lima';"
+        sql_server_says(server, "ALTER DATABASE " SQL_SERVER_DATABASE " SET TimeZone = 'HST';"
                                 "ALTER ROLE " SQL_SERVER_USER " SET client_encoding = 'LATIN1';");
 }
 

@@ -162,7 +162,7 @@ struct sql_request {
     const struct sql_value *values;
     void (*answered)(struct sql_request *request, const struct sql_answer *answer);
     bool reads; /* it changes nothing, so nothing is open without memory for its answer */
-    bool sent; /* out; see hf__sql_is_open */
+    bool sent;  /* out; see hf__sql_is_open */
     /* The driver's, while the request is with it. */
     struct hf_link link;
     void *driver_pointer;
