@@ -13,7 +13,7 @@ LINE_MAX = 100
 FUNCTION_MAX = 80
 FILE_MAX = 620
 # The contract is one file, in C and in C++.
-FILE_MAX_OF = {"include/holdfast.h": 1150, "include/holdfast.hpp": 1000}
+FILE_MAX_OF = {"include/holdfast.h": 1300, "include/holdfast.hpp": 1000}
 FOLDER_MAX = 30
 WORD_MAX = 3
 LICENCE = "SPDX-" "License-Identifier: Apache-2.0"
