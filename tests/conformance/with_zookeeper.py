@@ -110,7 +110,8 @@ class Server:
             file.write(secure(self.directory, self.secure_port) if self.trusted else "")
         self.process = subprocess.Popen(
             ["java", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx256m",
-             "-Dzookeeper.forceSync=no", "-cp", JARS, MAIN, config],
+             "-Dzookeeper.forceSync=no", "-Dzookeeper.nio.numWorkerThreads=0", "-cp", JARS, MAIN,
+             config],
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
             preexec_fn=die_with_parent)
 

@@ -94,7 +94,8 @@ class Keeper:
             file.write("\n".join(lines) + "\n")
         self.process = subprocess.Popen(
             ["java", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx256m",
-             "-Dzookeeper.forceSync=no", *(f"-D{each}" for each in properties), "-cp", JAR, MAIN,
+             "-Dzookeeper.forceSync=no", "-Dzookeeper.nio.numWorkerThreads=0",
+             *(f"-D{each}" for each in properties), "-cp", JAR, MAIN,
              config],
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
             preexec_fn=die_with_parent)

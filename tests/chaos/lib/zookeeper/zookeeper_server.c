@@ -92,7 +92,7 @@ static void be_server(void *arg)
     if (!freopen("/dev/null", "w", stdout) || !freopen("/dev/null", "w", stderr))
         _exit(127);
     execlp("java", "java", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx256m",
-           "-Dzookeeper.forceSync=no",
+           "-Dzookeeper.forceSync=no", "-Dzookeeper.nio.numWorkerThreads=0",
            server->reaps ? "-Dznode.container.checkIntervalMs=100" : "-Dunused=", "-cp", JARS,
            "org.apache.zookeeper.server.quorum.QuorumPeerMain", config, (char *)NULL);
     _exit(127);
