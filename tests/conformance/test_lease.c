@@ -66,6 +66,25 @@ TEST(raising_does_not_lengthen_a_lease)
     hf_close(other);
 }
 
+TEST(lease_goes_on_after_a_refused_upgrade)
+{
+    hf_client *client = open_client(), *other = open_client();
+    hf_hold *hold;
+
+    need(client, HF_CAP_RW | HF_CAP_UPGRADE);
+    hf_hold *reader = take(other, name_of("one"), HF_READ, 1);
+    CHECK_CODE(hf_lock(client, name_of("one"), 0,
+                       LOCK_OPTIONS(.mode = HF_UPGRADE, .lease_ms = 60000), &hold),
+               HF_OK);
+    CHECK_ERROR(hf_upgrade(hold, 0), HF_BUSY);
+    CHECK_CODE(hf_renew(hold, 120000), HF_OK);
+    CHECK(hf_remaining_ms(hold) > 60000);
+    give_back(hold);
+    give_back(reader);
+    hf_close(client);
+    hf_close(other);
+}
+
 TEST(a_lease_ends_though_the_holder_lives)
 {
     hf_client *client = open_client(), *other = open_client();

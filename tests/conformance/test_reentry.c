@@ -218,3 +218,27 @@ TEST(no_reentry_answers_deadlk_where_the_owner_holds_it)
     give_back(second);
     hf_close(client);
 }
+
+TEST(store_without_upgrades_says_why)
+{
+    hf_client *client = open_client();
+    hf_hold *hold = NULL;
+    bool reads = hf_caps(client) & HF_CAP_RW;
+
+    if (hf_caps(client) & HF_CAP_UPGRADE)
+        SKIP("this store has them");
+    CHECK_ERROR(hf_lock(client, name_of("rw"), 0, LOCK_OPTIONS(.mode = HF_UPGRADE), &hold),
+                HF_ENOTSUP);
+    CHECK(strstr(hf_last_error()->text, reads ? "take HF_WRITE" : "take HF_MUTEX"));
+    if (reads) {
+        hold = take(client, name_of("rw"), HF_WRITE, 1);
+        CHECK_ERROR(hf_downgrade(hold, HF_UPGRADE), HF_ENOTSUP);
+        CHECK_INT(hf_hold_mode(hold), HF_WRITE);
+        CHECK(hf_held(hold));
+        CHECK_CODE(hf_downgrade(hold, HF_READ), HF_OK);
+        CHECK_ERROR(hf_upgrade(hold, 0), HF_EDEADLK);
+        CHECK(hf_held(hold));
+        give_back(hold);
+    }
+    hf_close(client);
+}

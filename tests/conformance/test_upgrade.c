@@ -289,20 +289,3 @@ TEST(hold_lowered_during_async_upgrade_stays_lowered_after_the_upgrade_fails)
     hf_close(client);
     hf_close(other);
 }
-
-TEST(a_store_without_upgrades_says_so)
-{
-    hf_client *client = open_client();
-    hf_hold *writer;
-
-    need(client, HF_CAP_RW);
-    if (hf_caps(client) & HF_CAP_UPGRADE)
-        SKIP("this store has them");
-    writer = take(client, name_of("rw"), HF_WRITE, 1);
-    CHECK_ERROR(hf_downgrade(writer, HF_UPGRADE), HF_ENOTSUP);
-    CHECK_INT(hf_hold_mode(writer), HF_WRITE);
-    CHECK(hf_held(writer));
-    CHECK_CODE(hf_downgrade(writer, HF_READ), HF_OK);
-    give_back(writer);
-    hf_close(client);
-}

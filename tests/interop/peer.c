@@ -68,7 +68,7 @@ static hf_mode mode_of(const char *kind)
     } modes[] = {
         { "mutex", HF_MUTEX }, { "fair", HF_FAIR },     { "read", HF_READ },
         { "write", HF_WRITE }, { "permit", HF_PERMIT }, { "fenced", HF_MUTEX },
-        { "multi", HF_MUTEX }, { "leader", HF_LEADER },
+        { "multi", HF_MUTEX }, { "leader", HF_LEADER }, { "upgrade", HF_UPGRADE },
     };
 
     for (size_t i = 0; i < sizeof(modes) / sizeof(modes[0]); i++)
@@ -152,13 +152,16 @@ static void unlock(struct worker *worker, const char *name)
     answer(worker->name, "failed: nothing to unlock");
 }
 
-/* The last one of that name goes on as a reader's, or for longer if `lease_ms` is not 0. */
-static void alter(const struct worker *worker, const char *name, int64_t lease_ms)
+/* The last one of that name goes on for longer, as a reader's, or as a writer's. */
+static void alter(const struct worker *worker, char **word)
 {
     for (int i = worker->held_count - 1; i >= 0; i--)
-        if (strcmp(worker->held[i].name, name) == 0) {
+        if (strcmp(worker->held[i].name, word[1]) == 0) {
             hf_hold *hold = worker->held[i].hold;
-            answer_code(worker, lease_ms ? hf_renew(hold, lease_ms) : hf_downgrade(hold, HF_READ));
+            int64_t number = number_of(word[2]);
+            answer_code(worker, strcmp(word[0], "renew") == 0     ? hf_renew(hold, number)
+                                : strcmp(word[0], "upgrade") == 0 ? hf_upgrade(hold, number)
+                                                                  : hf_downgrade(hold, HF_READ));
             return;
         }
     answer(worker->name, "failed: it holds no such lock");
@@ -410,10 +413,9 @@ static void obey(struct worker *worker, char *line)
         fence(worker, word);
     else if (words == 3 && strcmp(word[0], "unlock") == 0)
         unlock(worker, word[2]);
-    else if (words == 3 && strcmp(word[0], "downgrade") == 0)
-        alter(worker, word[1], 0);
-    else if (words == 3 && strcmp(word[0], "renew") == 0)
-        alter(worker, word[1], number_of(word[2]));
+    else if (words == 3 && (strcmp(word[0], "downgrade") == 0 || strcmp(word[0], "upgrade") == 0 ||
+                            strcmp(word[0], "renew") == 0))
+        alter(worker, word);
     else if (words == 2 && strcmp(word[0], "guard") == 0)
         say_guard(worker, word[1]);
     else if (words == 3 && strcmp(word[0], "force") == 0)

@@ -48,6 +48,27 @@ def a_downgrade_of_ours_lets_readers_in(stage, one, other, name):
     stage.check_free(name)
 
 
+def an_upgrader_of_ours_reads_beside_readers_and_then_writes(stage, one, other, name):
+    """To the other side it is a reader, and then a writer, which waits for its last reader."""
+    one.want("ok", "a", "lock", "upgrade", name, 0, LONG_LEASE_MS)
+    other.want("ok", "a", "lock", "read", name, 0, LONG_LEASE_MS)
+    other.want("busy", "b", "lock", "write", name, 0, 0)
+    one.want("busy", "b", "lock", "upgrade", name, 0, LONG_LEASE_MS)
+    one.want("busy", "a", "upgrade", name, 0)
+    one.tell("a", "upgrade", name, FOR_EVER)
+    stage.wait_for_a_listener(name, "redisson_rwlock")
+    other.want("ok", "a", "unlock", "read", name)
+    equal(one.answer("a"), "ok", f"{one.what} who upgrades")
+    other.want("busy", "b", "lock", "read", name, 0, 0)
+    other.want("busy", "b", "lock", "write", name, 0, 0)
+    other.tell("b", "lock", "read", name, FOR_EVER, LONG_LEASE_MS)
+    stage.wait_for_a_listener(name, "redisson_rwlock")
+    one.want("ok", "a", "unlock", "upgrade", name)
+    equal(other.answer("b"), "ok", f"{other.what} who waits to read")
+    other.want("ok", "b", "unlock", "read", name)
+    stage.check_free(name)
+
+
 def a_redisson_that_reads_what_it_writes_is_a_writer_to_us(stage, one, other, name):
     """Until it stops writing, which is how it downgrades: it tells nobody, so ours has to look.
     From then on it is a reader, also when ours has come and gone."""
@@ -88,5 +109,6 @@ def what_we_break_wakes_who_waits(stage, one, other, name):
 # (function, whether it is played with the sides exchanged, too)
 COUNTS = [(both_count_with_one_permit, False), (both_count_with_one_unit, False)]
 SCENES = [*COUNTS, (a_downgrade_of_ours_lets_readers_in, False),
+          (an_upgrader_of_ours_reads_beside_readers_and_then_writes, False),
           (a_redisson_that_reads_what_it_writes_is_a_writer_to_us, False),
           (what_we_break_wakes_who_waits, True)]

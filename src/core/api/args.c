@@ -113,9 +113,14 @@ static int check_mode(const struct hf_client *client, hf_mode mode)
                                       HF_CAP_COUNTER, HF_CAP_LATCH, HF_CAP_MUTEX };
     if ((unsigned)mode >= sizeof needs / sizeof *needs)
         return hf__answer_fail(HF_EINVAL, "mode %d is none; use an hf_mode", (int)mode);
+    bool reads = client->ops->caps & HF_CAP_RW;
     if (!(client->ops->caps & needs[mode]))
-        return hf__answer_fail(HF_ENOTSUP, "the engine \"%s\" has no %s", client->ops->name,
-                               mode_name(mode));
+        return hf__answer_fail(
+            HF_ENOTSUP, "the engine \"%s\" has no %s%s", client->ops->name, mode_name(mode),
+            mode != HF_UPGRADE ? ""
+            : reads ? ": the format that it shares with other libraries knows readers and "
+                      "writers only; take HF_WRITE"
+                    : ", as it has no read-write locks; take HF_MUTEX");
     return HF_OK;
 }
 

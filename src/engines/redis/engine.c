@@ -262,7 +262,9 @@ static const char *const schemes[] = { "redis",           "rediss",
     .detach = hf__redis_detach, .forked = forked, .why_silent = hf__replica_wait_why_silent
 
 #define PLAIN_CAPS (HF_CAP_MUTEX | HF_CAP_DETACH | HF_CAP_INSPECT | HF_CAP_BREAK)
-#define CAPS (PLAIN_CAPS | HF_CAP_FAIR | HF_CAP_RW | HF_CAP_PERMIT | HF_CAP_COUNTER | HF_CAP_LATCH)
+#define CAPS                                                                                       \
+    (PLAIN_CAPS | HF_CAP_FAIR | HF_CAP_RW | HF_CAP_UPGRADE | HF_CAP_PERMIT | HF_CAP_COUNTER |      \
+     HF_CAP_LATCH)
 
 const struct hf_engine_ops hf__redis = {
     .name = "redis",

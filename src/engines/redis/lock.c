@@ -185,11 +185,11 @@ static void finish_request(struct redis *redis, struct redis_request *request, e
 }
 
 /* If it has been granted, it rests on a lease, after which the server has forgotten it. How long
- * one is that was left under a key, the reply would have said. */
+ * one is that was left under a key, the reply would have said. What is raised has its lease. */
 static void no_reply(struct redis *redis, struct redis_request *request)
 {
     struct hf_op *op = request->op;
-    if (request->item.sent && request->kind->leased && !op->in.attach_key)
+    if (request->item.sent && request->kind->leased && !op->in.attach_key && !hf__redis_raises(op))
         set_lease(redis, op, request->item.sent_at_ms, hf__redis_lease_ms(redis, op));
     finish_request(redis, request, HF_WORD_OPEN);
 }
@@ -209,19 +209,26 @@ static void undone(struct connection *connection, struct redis_request *request,
         no_reply(redis, request);
         return;
     }
+    bool lowers = request->asked == HF_ASKED_LOWER;
     bool done = reply->type == REDIS_REPLY_INTEGER;
-    set_verdict(redis, request, done ? HF_WORD_DONE : HF_WORD_NEVER);
-    hf__known_forget(&op->engine.known); /* mutant: voting-server-that-refused */
-    op->engine.word[1] = 0;
+    bool missing = done && lowers && reply->integer <= 0;
+    set_verdict(redis, request, missing ? HF_WORD_MISSING : done ? HF_WORD_DONE : HF_WORD_NEVER);
+    if (!lowers) {
+        hf__known_forget(&op->engine.known); /* mutant: voting-server-that-refused */
+        op->engine.word[1] = 0;
+    }
     op->out.verdict = HF_FAILED;
     complete(redis, request);
 }
 
-/* Nothing is left when the failure is told. An undoing without a reply is repeated, like any. */
+/* Nothing new is left when the failure is told. An undoing without a reply is repeated, like any.
+ */
 static void undo(struct connection *connection, struct redis_request *request)
 {
     struct hf_op *op = request->op;
-    request->asked = op->in.attach_key ? HF_ASKED_UNDO : HF_ASKED_RELEASE;
+    /* mutant: refused-raise-keeps-what-it-held */
+    bool lowers = hf__redis_raises(op) && op->in.keep != HF_KEEP_NOTHING;
+    request->asked = lowers ? HF_ASKED_LOWER : op->in.attach_key ? HF_ASKED_UNDO : HF_ASKED_RELEASE;
     request->many = NULL;
     request->repeats = request->hops = 0;
     request->asks = false;
@@ -274,7 +281,8 @@ static void look_later(struct redis *redis, struct redis_request *request, int64
                        enum hf_word word)
 {
     struct hf_op *op = request->op;
-    op->out.rests_on = NULL;
+    if (!hf__redis_raises(op)) /* mutant: refused-raise-keeps-its-lease */
+        op->out.rests_on = NULL;
     /* At its last millisecond the key is still there. */
     op->out.retry_at_ms = hf__clock_add(hf__loop_now(redis->base.host->loop) + 1,
                                         hf__waiter_pause_ms(redis, request, left_ms));
@@ -306,7 +314,7 @@ static void refused(struct redis *redis, struct redis_request *request, const re
         hf__attempt_placed(redis, request, left_ms, hf__reply_number(reply->element[2]) == 1);
         return;
     }
-    op->engine.word[1] = 0;
+    op->engine.word[1] &= REDIS_STAYS;
     if (op->in.enqueue)
         hf__release_channel_join(redis, op);
     /* mutant: place-in-line-is-not-given */
@@ -326,13 +334,16 @@ static void granted(struct redis *redis, struct redis_request *request, int64_t 
     int64_t number = hf__reply_number(token);
     op->out.token = number > 0 ? (uint64_t)number : 0;
     /* What is held already may be about to be renewed. */
-    op->engine.word[1] &= REDIS_CONTENDED | REDIS_RENEWING;
+    op->engine.word[1] &= REDIS_CONTENDED | REDIS_STAYS;
+    op->engine.word[1] |= op->in.mode == HF_WRITE ? REDIS_WRITES : 0;
     if (!op->in.attach_key) /* mutant: owner-has-taken-lock-over */
         note_when_granted(redis, op);
-    op->out.rests_on = NULL;
-    if (request->kind->leased)
-        /* mutant: lease-counts-from-when-answer */
-        set_lease(redis, op, request->item.sent_at_ms, lease_ms);
+    if (!hf__redis_raises(op)) {
+        op->out.rests_on = NULL;
+        if (request->kind->leased)
+            /* mutant: lease-counts-from-when-answer */
+            set_lease(redis, op, request->item.sent_at_ms, lease_ms);
+    }
     if (hf__token_floor_refuses(redis, op, op->out.token)) {
         hf__op_explain(op, HF_UNREACHABLE, 0,
                        "Redis at %.100s: the last token of \"%.200s\" could not be raised to the "
@@ -376,7 +387,7 @@ static void attempt_answered(struct connection *connection, struct redis_request
     struct redis *redis = connection->redis;
     struct hf_op *op = request->op;
     const redisReply *token = token_in(request, reply);
-    /* 0: refused; -1, -3: it can never be granted */
+    /* 0: refused; -1, -3: it can never be granted; -4: what is to be raised is gone */
     int64_t word = hf__reply_is_array(reply, 2) ? reply->element[0]->integer : -2;
     bool refuses = word == 0 && hf__reply_number(reply->element[0]) == 0;
     hear(connection, request, reply);
@@ -388,6 +399,8 @@ static void attempt_answered(struct connection *connection, struct redis_request
         hf__op_explain(op, word == -1 ? HF_EKIND : HF_EINVAL, 0, "\"%.200s\" %.100s", op->in.name,
                        hf__reply_text(reply->element[1]));
         never(connection, request);
+    } else if (word == -4) {
+        finish_request(redis, request, HF_WORD_MISSING);
     } else {
         hf__attempt_unanswered(connection, request, reply);
     }
@@ -451,9 +464,9 @@ void hf__redis_attempt(struct hf_engine *engine, struct hf_op *op)
     if (take_what_was_granted(redis, op))
         return;
     const struct redis_kind *kind = hf__redis_kind(redis, op->in.mode);
-    enum hf_asked asked = op->in.attach_key ? HF_ASKED_ATTACH
-                          : op->in.enqueue  ? HF_ASKED_ATTEMPT
-                                            : HF_ASKED_TRY;
+    enum hf_asked asked = op->in.attach_key                        ? HF_ASKED_ATTACH
+                          : op->in.enqueue || hf__redis_raises(op) ? HF_ASKED_ATTEMPT
+                                                                   : HF_ASKED_TRY;
     struct redis_request *request = NULL;
     if (op->in.mode == HF_PERMIT && op->in.permits > REDIS_PERMITS_MAX)
         hf__op_explain(op, HF_EINVAL, 0,
@@ -468,6 +481,8 @@ void hf__redis_attempt(struct hf_engine *engine, struct hf_op *op)
     }
     if (!op->engine.word[0])
         op->engine.word[0] = ++redis->front->claims;
+    if (hf__redis_raises(op))
+        op->engine.word[1] += UINT64_C(1) << REDIS_RAISES_SHIFT;
     request->answered = op->in.attach_key ? attach_answered : attempt_answered;
     hf__batch_ask(redis, request, op->in.attach_key ? NULL : kind->take_many);
 }
@@ -525,6 +540,7 @@ void hf__redis_release(struct hf_engine *engine, struct hf_op *op)
     const struct redis_kind *kind = hf__redis_kind(redis, op->in.mode);
     hf__waiter_leave(op);
     hf__renewals_forget(redis, op);
+    op->engine.word[1] &= ~(uint64_t)REDIS_WRITES;
     op->out.hands_over = hf__fast_enqueue_is_between_two(redis, op);
     bool taken = hf__known_holds(known) || hf__known_is_open(known);
     bool queued = hf__known_waits(known), may_come = known->now & HF_KNOWN_MAY_COME;
@@ -532,7 +548,7 @@ void hf__redis_release(struct hf_engine *engine, struct hf_op *op)
     /* mutant: owner-leaves-queue-is-done */
     if (!keeps && (may_come || (kind->grants && queued)))
         op->out.rests_on = NULL;
-    else if (queued && (kind->leased || !taken))
+    else if (queued && !hf__known_holds(known) && (kind->leased || !taken))
         set_lease(redis, op, hf__loop_now(redis->base.host->loop), hf__redis_lease_ms(redis, op));
     enum hf_way_out out = hf__known_way_out(known, op->in.attach_key, keeps);
     struct redis_request *request = out ? new_request(redis, op, asked[out]) : NULL;

@@ -98,13 +98,24 @@ struct redis {
 };
 
 /* What an op remembers, beside what the server has of it (engine.known). engine.word[0] is its
- * claim's number, engine.pointer its waiter (or NULL), engine.word[1] an OR of these, and above
- * them the loop's ms when it was granted (0: not known). */
+ * claim's number, engine.pointer its waiter (or NULL), engine.word[1] an OR of these; above them
+ * the loop's ms when it was granted (0: not known); and on top how often it was asked to be raised.
+ */
 #define REDIS_RENEWING 1u
 #define REDIS_CONTENDED 2u  /* it had to wait */
 #define REDIS_LISTENS 4u    /* it can be told of a grant, as of its last request */
 #define REDIS_CONFIRMING 8u /* the server has granted it, and its replicas are being asked */
-#define REDIS_GRANTED_SHIFT 4
+#define REDIS_WRITES 16u    /* it is a write hold by now, whatever it was granted as */
+#define REDIS_GRANTED_SHIFT 5
+#define REDIS_RAISES_SHIFT 48
+/* What a refusal leaves as it is. */
+#define REDIS_STAYS (UINT64_C(0xffff) << REDIS_RAISES_SHIFT | REDIS_RENEWING)
+
+/* Does it ask for more than it holds already? */
+static inline bool hf__redis_raises(const struct hf_op *op)
+{
+    return op->in.mode == HF_WRITE && hf__known_holds(&op->engine.known);
+}
 
 extern const struct redis_sink hf__redis_core_sink;
 /* Is it a part of another engine? */

@@ -22,7 +22,7 @@ struct kind {
 };
 
 /* All that can be had at a server. */
-#define KINDS 9
+#define KINDS 10
 extern const struct kind kinds[KINDS];
 
 /* A client of bob's, with leases far beyond any test's end; `more` of the URL may be NULL. */

@@ -423,34 +423,77 @@ TEST(java_is_told_what_it_waits_for)
     server_kill(&server);
 }
 
+/* By an owner that may hold it already. */
+static void write_too(hf_client *client, const char *name, struct outcome *outcome)
+{
+    CHECK_CODE(hf_lock_async(client, name, HF_FOREVER, LOCK_OPTIONS(.mode = HF_WRITE, .owner = 1),
+                             record_outcome, outcome, NULL),
+               HF_OK);
+}
+
+/* To Java's clients neither is a release: they wait for the last reader. */
+TEST(upgrade_that_waits_is_told_of_each_reader_that_leaves)
+{
+    struct server server = { 0 };
+    struct outcome writer = { 0 }, upgrader = { 0 };
+    server_start(&server);
+    hf_client *client = open_on(&server, 0), *other = open_on(&server, 0);
+    hf_hold *hold = take(client, "rw", HF_UPGRADE, 1);
+    hf_hold *readers[2] = { take(other, "rw", HF_READ, 1), take(other, "rw", HF_READ, 2) };
+    write_too(client, "rw", &writer);
+    EVENTUALLY(waiters(client, "rw") == 1, SOON_MS);
+    for (int i = 0; i < 2; i++) {
+        long before = messages(&server);
+        give_back(readers[i]);
+        CHECK_INT(messages(&server), before + 1);
+    }
+    give_back(await_grant(&writer));
+    readers[0] = take(other, "rw", HF_READ, 1);
+    ask(other, "rw", HF_UPGRADE, 0, &upgrader, NULL);
+    EVENTUALLY(waiters(client, "rw") == 1, SOON_MS);
+    long before = messages(&server);
+    give_back(hold);
+    CHECK_INT(messages(&server), before + 1);
+    give_back(await_grant(&upgrader));
+    give_back(readers[0]);
+    hf_close(client);
+    hf_close(other);
+    server_kill(&server);
+}
+
 /* ---- places in line ---- */
 
+/* As an upgrade, and by itself. */
 static void wait_to_write(void *arg)
 {
     hf_client *client = open_on(arg, 0);
-    hf_hold *hold;
-
-    any_code(hf_lock(client, "rw", HF_FOREVER, LOCK_OPTIONS(.mode = HF_WRITE), &hold));
+    struct outcome outcomes[2] = { 0 };
+    take(client, "up", HF_UPGRADE, 1);
+    write_too(client, "up", &outcomes[0]);
+    write_too(client, "rw", &outcomes[1]);
+    await_grant(&outcomes[1]);
 }
 
 TEST(a_dead_writer_is_passed_over)
 {
+    static const char *const names[] = { "rw", "up" };
     struct server server = { 0 };
     struct child child;
-    struct outcome outcome = { 0 };
+    struct outcome outcomes[2] = { 0 };
     server_start(&server);
-    tell(&server, "HSET rw mode read 12345678-1234-4123-8123-123456789012:1 1");
-    tell(&server, "PEXPIRE rw 3600000");
-    tell(&server, "SET {rw}:12345678-1234-4123-8123-123456789012:1:rwlock_timeout:1 1 PX 3600000");
-    child_start(&child, wait_to_write, &server);
     hf_client *client = open_on(&server, 0);
+    hf_hold *readers[] = { take(client, "rw", HF_READ, 1), take(client, "up", HF_READ, 1) };
 
-    EVENTUALLY(waiters(client, "rw") == 1, SOON_MS);
+    child_start(&child, wait_to_write, &server);
+    EVENTUALLY(waiters(client, "rw") == 1 && waiters(client, "up") == 1, SOON_MS);
     child_kill(&child);
-    ask(client, "rw", HF_READ, 0, &outcome, NULL);
-    await_grant(&outcome);
-    CHECK_INT(waiters(client, "rw"), 0);
-    give_back(outcome.hold);
+    for (int i = 0; i < 2; i++)
+        ask(client, names[i], HF_READ, 0, &outcomes[i], NULL);
+    for (int i = 0; i < 2; i++) {
+        give_back(await_grant(&outcomes[i]));
+        CHECK_INT(waiters(client, names[i]), 0);
+        give_back(readers[i]);
+    }
     hf_close(client);
     server_kill(&server);
 }

@@ -291,7 +291,7 @@ TEST(who_cannot_be_told_takes_no_place)
 
 /* ---- detached holds ---- */
 
-static const hf_mode kept[] = { HF_MUTEX, HF_FAIR, HF_READ, HF_WRITE, HF_PERMIT };
+static const hf_mode kept[] = { HF_MUTEX, HF_FAIR, HF_READ, HF_UPGRADE, HF_WRITE, HF_PERMIT };
 #define KEPT (sizeof(kept) / sizeof(kept[0]))
 
 static void leave_under_key(hf_client *client, const char *name, hf_mode mode,
@@ -343,22 +343,131 @@ TEST(an_attach_without_an_answer_has_not_been)
     }
 }
 
-/* ---- an upgrade is not to be had ---- */
+/* ---- upgrades ---- */
 
-TEST(an_upgradeable_read_is_refused_in_a_sentence)
+struct upgrading {
+    hf_hold *hold;
+    int64_t wait_ms;
+    int code;
+};
+
+static void upgrade(void *arg)
+{
+    struct upgrading *upgrading = arg;
+
+    upgrading->code = hf_upgrade(upgrading->hold, upgrading->wait_ms);
+}
+
+static bool is_written(const struct server *server)
+{
+    return value(server, "redis.call('hget','one','mode')=='write' and 1 or 0") == 1;
+}
+
+/* The server has upgraded it, and the reply is swallowed, and will be. */
+static void upgrade_unheard(struct server *server, struct relay *relay, struct upgrading *upgrading,
+                            struct thread *thread)
+{
+    relay_swallow(relay);
+    thread_start(thread, upgrade, upgrading);
+    EVENTUALLY(is_written(server), SOON_MS);
+    relay_cut(relay);
+    thread_join(thread);
+}
+
+TEST(upgrade_without_reply_is_done_once)
 {
     struct server server = { 0 };
-    hf_hold *hold = NULL;
+    struct relay relay = { 0 };
+    struct thread thread;
 
     server_start(&server);
-    hf_client *client = open_at(server_url(&server, 3000));
-    CHECK(!(hf_caps(client) & HF_CAP_UPGRADE));
-    CHECK_ERROR(hf_lock(client, "one", 0, LOCK_OPTIONS(.mode = HF_UPGRADE), &hold), HF_ENOTSUP);
-    hold = take(client, "one", HF_READ, 0);
-    CHECK_ERROR(hf_upgrade(hold, 0), HF_EDEADLK);
+    relay_start(&relay, server.port);
+    hf_client *client = open_behind(&relay, 60000), *other = open_at(server_url(&server, 3000));
+    struct upgrading upgrading = { .hold = take(client, "one", HF_UPGRADE, 0),
+                                   .wait_ms = HF_FOREVER };
+    uint64_t token = hf_token(upgrading.hold);
+    upgrade_unheard(&server, &relay, &upgrading, &thread);
+    CHECK_CODE(upgrading.code, HF_OK);
+    CHECK_INT(hf_hold_mode(upgrading.hold), HF_WRITE);
+    CHECK(hf_token(upgrading.hold) > token);
+    CHECK_INT(value(&server, "redis.call('hlen','one')"), 2);
+    CHECK_INT(keys_like(&server, "{one}:*"), 0);
+    CHECK_CODE(probe(other, "one", HF_READ, 0), HF_BUSY);
+    CHECK_CODE(hf_downgrade(upgrading.hold, HF_UPGRADE), HF_OK);
+    CHECK_CODE(probe(other, "one", HF_READ, 0), HF_OK);
+    CHECK_CODE(probe(other, "one", HF_UPGRADE, 0), HF_BUSY);
+    give_back(upgrading.hold);
+    check_nothing_left(other, "one");
+    hf_close(client);
+    hf_close(other);
+    relay_stop(&relay);
+    server_kill(&server);
+}
+
+/* The caller has left by then: what the server has done is undone, and the hold goes on. */
+TEST(upgrade_whose_caller_left_without_reply_is_undone)
+{
+    struct server server = { 0 };
+    struct relay relay = { 0 };
+    struct thread thread;
+
+    server_start(&server);
+    relay_start(&relay, server.port);
+    hf_client *client = open_behind(&relay, 60000), *other = open_at(server_url(&server, 3000));
+    struct upgrading upgrading = { .hold = take(client, "one", HF_UPGRADE, 0) };
+    upgrade_unheard(&server, &relay, &upgrading, &thread);
+    CHECK_CODE(upgrading.code, HF_UNREACHABLE);
+    EVENTUALLY(probe(other, "one", HF_READ, 0) == HF_OK, SOON_MS);
+    CHECK(hf_held(upgrading.hold));
+    CHECK_INT(hf_hold_mode(upgrading.hold), HF_UPGRADE);
+    CHECK_CODE(probe(other, "one", HF_UPGRADE, 0), HF_BUSY);
+    CHECK_CODE(hf_upgrade(upgrading.hold, SOON_MS), HF_OK);
+    give_back(upgrading.hold);
+    check_nothing_left(other, "one");
+    hf_close(client);
+    hf_close(other);
+    relay_stop(&relay);
+    server_kill(&server);
+}
+
+static long scripts_called(const struct server *server)
+{
+    return value(server, "tonumber(string.match(redis.call('info','commandstats'),"
+                         "'cmdstat_evalsha:calls=(%d+)') or '0')");
+}
+
+/* This user may not end the connection on which the downgrade was given up. */
+TEST(downgrade_that_comes_late_does_not_undo_the_next_upgrade)
+{
+    static const char *const user[] = { "--user", "mild",  "on",      ">word", "~*",
+                                        "&*",     "+@all", "-client", NULL };
+    struct server server = { .arguments = user };
+    struct relay relay = { 0 };
+    char url[100];
+
+    server_start(&server);
+    relay_start(&relay, server.port);
+    snprintf(url, sizeof(url), "redis://mild:word@127.0.0.1:%d?timeout=300", relay.port);
+    hf_client *client = open_at(url), *other = open_at(server_url(&server, 3000));
+    hf_hold *hold = take_patiently(client, "warm");
+    give_back(hold);
+    CHECK_CODE(hf_lock(client, "one", SOON_MS, LOCK_OPTIONS(.mode = HF_UPGRADE), &hold), HF_OK);
+    CHECK_CODE(hf_upgrade(hold, SOON_MS), HF_OK);
+    CHECK_CODE(hf_downgrade(hold, HF_UPGRADE), HF_OK);
+    CHECK_CODE(hf_upgrade(hold, SOON_MS), HF_OK);
+    relay_hold(&relay);
+    CHECK_CODE(hf_downgrade(hold, HF_UPGRADE), HF_OK);
+    CHECK_CODE(hf_upgrade(hold, SOON_MS), HF_OK);
+    long called = scripts_called(&server);
+    relay_let_go(&relay);
+    EVENTUALLY(scripts_called(&server) > called, SOON_MS);
+    CHECK(is_written(&server));
+    CHECK_CODE(probe(other, "one", HF_READ, 0), HF_BUSY);
     CHECK(hf_held(hold));
     give_back(hold);
-    CHECK(server_says(&server, "EXISTS one", ":0"));
+    check_nothing_left(other, "one");
     hf_close(client);
+    hf_close(other);
+    relay_stop(&relay);
     server_kill(&server);
 }

@@ -9,10 +9,10 @@
 const struct redis_kind *hf__redis_kind(const struct redis *redis, hf_mode mode)
 {
     static const struct redis_kind *const kinds[] = {
-        [HF_MUTEX] = &hf__redis_mutex,      [HF_FAIR] = &hf__redis_fair,
-        [HF_READ] = &hf__redis_rw,          [HF_WRITE] = &hf__redis_rw,
-        [HF_PERMIT] = &hf__redis_semaphore, [HF_COUNTER] = &hf__redis_counter,
-        [HF_LATCH] = &hf__redis_latch,
+        [HF_MUTEX] = &hf__redis_mutex,     [HF_FAIR] = &hf__redis_fair,
+        [HF_READ] = &hf__redis_rw,         [HF_UPGRADE] = &hf__redis_rw,
+        [HF_WRITE] = &hf__redis_rw,        [HF_PERMIT] = &hf__redis_semaphore,
+        [HF_COUNTER] = &hf__redis_counter, [HF_LATCH] = &hf__redis_latch,
     };
     if (redis->settings.simple)
         return &hf__redis_simple;

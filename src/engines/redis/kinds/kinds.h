@@ -47,6 +47,7 @@
  *   acquire   {1, token}: granted
  *             {0, ms until it may be free}: refused; -1 where that is unknown
  *             {-1, the end of a sentence}: it cannot be granted; -3 if too much is asked for
+ *             {-4}: what is to be raised is not held any more
  *             With op->in.enqueue the claim is going to wait. Where it may be given the lock
  *             without another request (grant_channel.c), a refusal has a third element: 1 if
  *             clients of another library may release it, else 0.

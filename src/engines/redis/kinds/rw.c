@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The read-write lock: a hash with the mode and the holders' fields, and for each read hold a key
  * of its own that lives as long as its lease. rw_*.lua decide. */
+#include "engines/redis/redis.h"
 #include "keys.h"
 #include "kinds.h"
 
@@ -13,8 +14,21 @@ static void begin_rw(struct connection *connection, struct command *command,
     hf__redis_add_field(connection->redis, command, op);
 }
 
+/* A writer that was not raised has the number 1. */
+static void add_raise(struct command *command, const struct hf_op *op)
+{
+    hf__command_number(command, 1 + (int64_t)(op->engine.word[1] >> REDIS_RAISES_SHIFT));
+}
+
 static void acquire(struct connection *connection, struct command *command, const struct hf_op *op)
 {
+    if (hf__redis_raises(op)) {
+        begin_rw(connection, command, REDIS_RW_RAISE, op);
+        hf__command_number(command, REDIS_TOKEN_MS);
+        hf__command_number(command, op->in.enqueue);
+        add_raise(command, op);
+        return;
+    }
     begin_rw(connection, command, REDIS_RW_ACQUIRE, op);
     hf__command_number(command, hf__redis_lease_ms(connection->redis, op));
     hf__command_number(command, REDIS_TOKEN_MS);
@@ -25,7 +39,10 @@ static void acquire(struct connection *connection, struct command *command, cons
 static void release(struct connection *connection, struct command *command, const struct hf_op *op)
 {
     begin_rw(connection, command, REDIS_RW_RELEASE, op);
-    hf__command_print(command, "%s", op->in.keep == HF_READ ? "read" : "");
+    hf__command_print(command, "%s",
+                      op->in.keep == HF_KEEP_NOTHING ? ""
+                                                     : hf__redis_mode_name((hf_mode)op->in.keep));
+    add_raise(command, op);
 }
 
 static void channel(const struct redis *redis, struct command *command, const struct hf_op *op)
@@ -42,12 +59,13 @@ static void extend(struct connection *connection, struct command *command, const
     hf__command_number(command, lease_ms);
 }
 
-/* A read hold's own lease. A writer has none, and would wait for it until the slot has arrived. */
+/* A read hold's own lease. A writer has none, and would wait for it until the slot has arrived; the
+ * mode that an op asks for does not say which it is. */
 static void pair(const struct redis *redis, struct command *command, const struct hf_op *op)
 {
     char field[REDIS_FIELD_SIZE];
     /* mutant: writer-waits-for-reader-lease */
-    if (op->in.mode == HF_WRITE && op->in.keep != HF_READ) {
+    if (op->engine.word[1] & REDIS_WRITES) {
         hf__command_add(command, op->in.name, op->in.name_length);
         return;
     }

@@ -49,6 +49,44 @@ static void try_kind(const struct server *server, const struct kind *kind)
     hf_close(client);
 }
 
+/* The hold stays what it was. Answers whether it was refused. */
+static bool may_not_upgrade(const struct server *server, hf_client *client, const char *command)
+{
+    static const struct kind kind = { .name = "upgrade", .mode = HF_UPGRADE };
+    hf_hold *hold;
+
+    set_up(server, NULL, true);
+    CHECK_CODE(ask_for(client, &kind, 0, &hold), HF_OK);
+    const char *before = snapshot(server);
+    forbid(server, command);
+    int code = hf_upgrade(hold, 0);
+    if (code == HF_DENIED)
+        check_unchanged(&kind, command, before, snapshot(server));
+    else
+        CHECK_CODE(code, HF_OK);
+    CHECK_INT(hf_hold_mode(hold), code == HF_OK ? HF_WRITE : HF_UPGRADE);
+    CHECK(hf_held(hold));
+    let_bob(server, "");
+    give_back(hold);
+    CHECK_STR(snapshot(server), "");
+    return code == HF_DENIED;
+}
+
+TEST(upgrade_that_is_stopped_half_way_leaves_the_hold_as_it_was)
+{
+    static const char denies[] = "del get hdel hexists hscan hset incrby pexpire pttl type zrem";
+    struct server server = { 0 };
+
+    server_start(&server);
+    let_bob(&server, "");
+    hf_client *client = open_as_bob(&server, NULL, HF_DRIVE_THREAD);
+    for (size_t i = 0; i < COMMANDS; i++)
+        if (has_word(denies, commands[i]) && !may_not_upgrade(&server, client, commands[i]))
+            FAIL("an upgrade without %s is granted", commands[i]);
+    hf_close(client);
+    server_kill(&server);
+}
+
 TEST(who_may_not_call_a_command_leaves_nothing)
 {
     struct server server = { 0 };

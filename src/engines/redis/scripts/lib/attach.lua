@@ -73,7 +73,8 @@ local function attach_rw()
     if redis.call('exists', life_of(from, 1)) == 1 then
         redis.call('rename', life_of(from, 1), life_of(to, 1))
     end
-    return {1, token, redis.call('pttl', life_of(to, 1)), 'read', 0}
+    local mode = is_upgrader(to) and 'upgrade' or 'read'
+    return {1, token, redis.call('pttl', life_of(to, 1)), mode, 0}
 end
 
 local is = redis.call('type', lock).ok

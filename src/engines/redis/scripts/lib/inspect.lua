@@ -15,7 +15,9 @@ local token = redis.call('get', last) or '0'
 
 -- Places are in line by when they came, in microseconds.
 local function age_of(score)
-    return math.max(0, now_ms - math.floor(tonumber(score) / 1000))
+    local came = tonumber(score)
+    came = came < 0 and came + FRONT or came
+    return math.max(0, now_ms - math.floor(came / 1000))
 end
 
 local function places()
@@ -91,7 +93,8 @@ local function show_rw()
             -- mutant: reader-is-shown-by-last
             local left = left_of(field, holds)
             if left > 0 then
-                holders[#holders + 1] = {'read', 0, field, left}
+                local mode = is_upgrader(field) and 'upgrade' or 'read'
+                holders[#holders + 1] = {mode, 0, field, left}
             end
         end
     end
@@ -135,8 +138,8 @@ elseif kind_of_lock == 'a read-write lock' then
 end
 local waiting = is == 'none' and places() or {}
 if #waiting > 0 then
-    local kinds = {read = 'rw', write = 'rw', permit = 'semaphore', counter = 'counter',
-                   latch = 'latch'}
+    local kinds = {read = 'rw', upgrade = 'rw', write = 'rw', permit = 'semaphore',
+                   counter = 'counter', latch = 'latch'}
     return {kinds[waiting[1][1]], 0, 0, token, {}, waiting, 1, 0}
 end
 return show_mutex()

@@ -14,8 +14,11 @@ local function drop_the_dead()
     end
 end
 
-local function line_up(place)
-    redis.call('zadd', queue, 'nx', time[1] * 1000000 + time[2], place)
+-- What came to the front is before all that came by themselves.
+local FRONT = 4000000000000000
+
+local function line_up(place, ahead)
+    redis.call('zadd', queue, 'nx', time[1] * 1000000 + time[2] - (ahead or 0), place)
     redis.call('zadd', alive, now_ms + PLACE_MS, place)
     redis.call('pexpire', queue, PLACE_MS)
     redis.call('pexpire', alive, PLACE_MS)

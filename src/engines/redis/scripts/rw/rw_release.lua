@@ -2,12 +2,14 @@
 -- include names.lua
 -- include queue.lua
 -- include rw.lua
--- Gives a read or write hold back, and a place in line; or makes a write hold a read hold, with the
--- lease that it has. A waiter that may go on then is told: a message as Java's clients expect it.
--- ARGV: the owner's field, "read" if that is what stays. Answers 1, or 0: it was not this owner's;
--- or -1, if the name has been overwritten.
-local field, keep = ARGV[1], ARGV[2]
-local writer = field .. ':write'
+-- Gives a hold back, and a place in line; or makes of it a weaker one, with the lease that it has. A
+-- waiter that may go on then is told: a message as Java's clients expect it.
+-- ARGV: the owner's field; what stays: "read", "upgrade" or "" for nothing; the number of the raise
+-- that it goes down from. Answers 1, or 0: it was not this owner's; or -1, if the name has been
+-- overwritten.
+local field, keep, number = ARGV[1], ARGV[2], tonumber(ARGV[3])
+local writer, life = field .. ':write', life_of(field, 1)
+local kept = keep == 'upgrade' and UPGRADER or 1
 
 -- What a release of a reader leaves to the others, as Java counts it.
 local function shorten()
@@ -24,8 +26,12 @@ local function shorten()
 end
 
 local function writer_leaves()
-    if keep == 'read' then
-        redis.call('set', life_of(field, 1), 1, 'px', math.max(1, redis.call('pttl', lock)))
+    -- mutant: late-lowering-undoes-a-raise
+    if keep ~= '' and (tonumber(redis.call('hget', lock, writer)) or 0) > number then
+        return 1
+    end
+    if keep ~= '' then
+        redis.call('set', life, kept, 'px', math.max(1, redis.call('pttl', lock)))
         redis.call('hset', lock, field, 1)
     end
     redis.call('hdel', lock, writer)
@@ -39,9 +45,31 @@ local function writer_leaves()
     return 1
 end
 
+-- Does a raise wait? It goes on when this reader was the last but one.
+local function raise_waits()
+    local first = redis.call('zrange', queue, 0, 0, 'withscores')[2]
+    return first and tonumber(first) < 0
+end
+
+local function tell_waiters()
+    if redis.call('exists', queue) == 1 then
+        redis.pcall('spublish', channel, '1')
+    end
+end
+
+local function reader_goes_down()
+    local upgrades = is_upgrader(field)
+    if upgrades and keep == 'read' then
+        redis.call('set', life, 1, 'px', math.max(1, redis.call('pttl', life)))
+        tell_waiters()
+    end
+    return (upgrades or keep == 'read') and redis.call('exists', life) or 0
+end
+
 local function reader_leaves()
+    local upgrades = is_upgrader(field)
     redis.call('hdel', lock, field)
-    local alive = redis.call('del', life_of(field, 1))
+    local alive = redis.call('del', life)
     if redis.call('hget', lock, 'mode') == 'write' then
         return alive
     end
@@ -51,11 +79,16 @@ local function reader_leaves()
         redis.pcall('spublish', channel, '0')
     else
         shorten()
+        -- mutant: upgrader-release-tells-none
+        if upgrades or raise_waits() then
+            tell_waiters()
+        end
     end
     return alive
 end
 
 local waited = leave_line('read 0 ' .. field)
+waited = leave_line('upgrade 0 ' .. field) or waited
 waited = leave_line('write 0 ' .. field) or waited
 local released = 0
 local is = redis.call('type', lock).ok
@@ -63,12 +96,12 @@ if is ~= 'hash' then
     released = is == 'none' and 0 or -1
 elseif redis.call('hexists', lock, writer) == 1 then
     released = writer_leaves()
-elseif keep == 'read' then
-    released = redis.call('exists', life_of(field, 1))
+elseif keep ~= '' then
+    released = reader_goes_down()
 elseif redis.call('hexists', lock, field) == 1 then
     released = reader_leaves()
 end
-if waited and redis.call('exists', queue) == 1 then
-    redis.pcall('spublish', channel, '1')
+if waited then
+    tell_waiters()
 end
 return released
