@@ -221,6 +221,25 @@ static int ask_and_cancel(struct session *session, const struct torture_ask *ask
     return question.code;
 }
 
+static bool is_over(void *arg)
+{
+    const struct timespec *limit = arg;
+    struct timespec now = after_ms(0);
+
+    return now.tv_sec != limit->tv_sec ? now.tv_sec > limit->tv_sec : now.tv_nsec >= limit->tv_nsec;
+}
+
+/* The same on this thread, which is asked every 100 ms whether it waits on. */
+static int wait_and_stop(struct session *session, const struct torture_ask *ask,
+                         hf_lock_options options, hf_hold **ret)
+{
+    struct timespec limit = after_ms(ask->cancel_ms);
+    hf_stop stop = { .size = sizeof stop, .interrupted = is_over, .interrupted_arg = &limit };
+
+    options.stop = &stop;
+    return hf_lock(session->client, ask->lock->name, ask->wait_ms, &options, ret);
+}
+
 static struct torture_grip *new_grip(const struct torture_ask *ask)
 {
     struct torture_grip *grip = calloc(1, sizeof *grip);
@@ -255,9 +274,12 @@ static enum torture_answer acquire(void *arg, const struct torture_ask *ask,
         return broken("out of memory");
     /* A bare try that was refused passes no further point. */
     atomic_store(&session->asking, false);
-    code = ask->cancel_ms > 0
-               ? ask_and_cancel(session, ask, &options, &grip->hold)
-               : hf_lock(session->client, ask->lock->name, ask->wait_ms, &options, &grip->hold);
+    if (ask->cancel_ms <= 0)
+        code = hf_lock(session->client, ask->lock->name, ask->wait_ms, &options, &grip->hold);
+    else if (ask->cancel_ms % 2 == 0)
+        code = ask_and_cancel(session, ask, &options, &grip->hold);
+    else
+        code = wait_and_stop(session, ask, options, &grip->hold);
     if (code != HF_OK) {
         free(grip);
         return answer_saying(code, ask->cancel_ms > 0 ? hf_code_text(code) : hf_last_error()->text);
