@@ -49,6 +49,9 @@ struct cli_settings {
     bool watch, yes;
     /* doctor, bench. */
     bool fix, quick;
+    /* exporter; the hosts that it answers to are in `names`. */
+    char *listen, *name_pattern, *tls_cert, *tls_key, *token_file;
+    int64_t top, interval_ms;
     /* torture; its hooks are in `names`, as are the findings that doctor ignores. */
     int64_t time_ms, clients, threads, lease_ms, rate, seed;
     char *faults, *history, *html, *check, *sandbox;
@@ -77,7 +80,8 @@ enum cli_verb_bit {
     CLI_HELD = 0x4000,
     CLI_SCHEMA = 0x8000,
     CLI_GC = 0x10000,
-    CLI_ANY = 0x1ffff
+    CLI_EXPORTER = 0x20000,
+    CLI_ANY = 0x3ffff
 };
 
 struct cli_verb {
@@ -118,7 +122,8 @@ int cli_bench(struct cli_settings *settings);
 extern const char cli_help_run[], cli_help_try[], cli_help_lock[], cli_help_renew[],
     cli_help_unlock[], cli_help_show[], cli_help_held[], cli_help_break[], cli_help_sem[],
     cli_help_counter[], cli_help_latch[], cli_help_elect[], cli_help_doctor[], cli_help_bench[],
-    cli_help_torture[], cli_help_schema[], cli_help_gc[], cli_help_complete[], cli_help_options[];
+    cli_help_exporter[], cli_help_torture[], cli_help_schema[], cli_help_gc[], cli_help_complete[],
+    cli_help_options[];
 
 /* ---- program.c ---- */
 
@@ -298,5 +303,8 @@ void cli_json_string(FILE *out, const char *text, size_t length);
 void cli_json_name(FILE *out, const char *name, size_t length);
 /* How many bytes of valid UTF-8 begin at `text`: 0 if none. */
 size_t cli_utf8_length(const char *text, size_t length);
+bool cli_is_utf8(const char *text, size_t length);
+/* The value of a label of a metric, without its quotes. */
+void cli_label_print(FILE *out, const char *text);
 
 #endif

@@ -257,6 +257,27 @@ const char cli_help_torture[] =
     "\n"
     "Exit 0: no violation so far. 1: VIOLATION. 2: INCONCLUSIVE, too little happened.\n";
 
+const char cli_help_exporter[] =
+    "holdfast exporter -e URL [--listen ADDRESS] [OPTIONS]\n"
+    "\n"
+    "  holdfast exporter -e redis://locks.example       # http://127.0.0.1:9473/ and /metrics\n"
+    "  holdfast exporter --names 'orders/*' --top 100   # at most a hundred names\n"
+    "  holdfast exporter --listen :9473 --token-file FILE --tls-cert FILE --tls-key FILE\n"
+    "\n"
+    "Serves metrics for Prometheus at /metrics, a page with holders and waiters at /, and at\n"
+    "/healthz whether the store answers. It changes nothing at the store.\n"
+    "\n"
+    "      --listen ADDRESS   HOST:PORT, :PORT for every address, port 0 for a free one\n"
+    "                         (127.0.0.1:9473)\n"
+    "      --names PATTERN    only these names\n"
+    "      --top N            the N names with the most waiters and the oldest holds (1000)\n"
+    "      --interval DUR     how often the store is asked (1s)\n"
+    "      --host NAME        a name by which clients reach it; repeatable\n"
+    "      --token-file FILE  requests need its first line as bearer token, or as password\n"
+    "      --tls-cert FILE, --tls-key FILE   serve HTTPS; both are PEM\n"
+    "\n"
+    "A signal ends it, with exit code 0.\n";
+
 const char cli_help_complete[] =
     "holdfast complete -- [WORD...]\n"
     "\n"

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* JSON strings. A name may be any bytes but NUL; JSON can only carry UTF-8, so what is not gets a
- * replacement character, and names then also appear in hexadecimal. */
+/* Strings of JSON, and labels of metrics. A name may be any bytes but NUL; both can only carry
+ * UTF-8, so what is not gets a replacement character, and names also appear in hexadecimal. */
 #include "cli.h"
+
+#include <string.h>
 
 static bool is_continuation(unsigned char c)
 {
@@ -75,7 +77,7 @@ void cli_json_string(FILE *out, const char *text, size_t length)
     fputc('"', out);
 }
 
-static bool is_utf8(const char *text, size_t length)
+bool cli_is_utf8(const char *text, size_t length)
 {
     while (length > 0) {
         size_t step = cli_utf8_length(text, length);
@@ -91,10 +93,24 @@ void cli_json_name(FILE *out, const char *name, size_t length)
 {
     fputs("\"name\":", out);
     cli_json_string(out, name, length);
-    if (is_utf8(name, length))
+    if (cli_is_utf8(name, length))
         return;
     fputs(",\"name_hex\":\"", out);
     for (size_t i = 0; i < length; i++)
         fprintf(out, "%02x", (unsigned char)name[i]);
     fputc('"', out);
+}
+
+void cli_label_print(FILE *out, const char *text)
+{
+    for (size_t length = strlen(text), step; length > 0; text += step, length -= step) {
+        step = cli_utf8_length(text, length);
+        if (step == 0)
+            fputs("\xef\xbf\xbd", out);
+        else if (*text == '\n')
+            fputs("\\n", out);
+        else
+            fprintf(out, "%s%.*s", *text == '"' || *text == '\\' ? "\\" : "", (int)step, text);
+        step = step ? step : 1;
+    }
 }

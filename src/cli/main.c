@@ -94,6 +94,8 @@ int main(int argc, char **argv)
         .grace_ms = -1,
         .token = -1,
         .watch_ms = 1000,
+        .interval_ms = 1000,
+        .top = 1000,
         .seed = -1,
     };
     int code = CLI_INTERNAL;

@@ -29,8 +29,11 @@ int cli_program_run(const char *name, char **argv)
     execv(place, argv);
     if (errno == ENOENT)
         cli_complain("the program of 'holdfast %s' is not installed: there is no '%s'. Install it "
-                     "with the command's other files",
-                     name, place);
+                     "%s",
+                     name, place,
+                     strcmp(name, "exporter") == 0
+                         ? "by the package holdfast-exporter, or build with libmicrohttpd"
+                         : "with the command's other files");
     else
         cli_complain("'%s' cannot be run: %s", place, strerror(errno));
     return errno == ENOENT ? CLI_NOT_FOUND : CLI_CANNOT_EXEC;

@@ -102,7 +102,7 @@ def files():
     pages = [path for path in sources.files(ROOT, (".scd", ".md"))
              if path.startswith(("docs/man/", "docs/howto/"))]
     code = [path for path in sources.files(ROOT, (".c", ".h"))
-            if path.startswith(("src/", "torture/"))]
+            if path.startswith(("src/", "exporter/", "torture/"))]
     return PAGES + pages + code
 
 

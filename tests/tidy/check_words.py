@@ -31,7 +31,7 @@ RULES = [
     (re.compile(r"\bto be had\b", re.I), 'say "held", "free" or "not available"'),
 ]
 
-STRICT = ("src/", "torture/")
+STRICT = ("src/", "exporter/", "torture/")
 STRICT_RULES = [
     (re.compile(r"\b(?:whom?(?:ever)?|(?:some|any)(?:body|one)|nobody)\b", re.I), ACTOR),
     (re.compile(r"\bso (?:many|much|few|long|often)\b", re.I), "give the number a name"),

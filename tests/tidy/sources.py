@@ -4,8 +4,8 @@
 import os
 import re
 
-FOLDERS = ("include", "src", "torture", "tests", "examples", "models", "tools", "bench", "docs",
-           "bindings")
+FOLDERS = ("include", "src", "exporter", "torture", "tests", "examples", "models", "tools", "bench",
+           "docs", "bindings")
 C_ENDINGS = (".c", ".h", ".cpp", ".hpp")
 
 _TOKEN = re.compile(

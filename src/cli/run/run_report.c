@@ -105,20 +105,6 @@ static void print_report(FILE *out, const struct report *report)
             report->ended_at_ms);
 }
 
-static void print_label(FILE *out, const char *name)
-{
-    for (size_t length = strlen(name), step; length > 0; name += step, length -= step) {
-        step = cli_utf8_length(name, length);
-        if (step == 0)
-            fputs("\xef\xbf\xbd", out);
-        else if (*name == '\n')
-            fputs("\\n", out);
-        else
-            fprintf(out, "%s%.*s", *name == '"' || *name == '\\' ? "\\" : "", (int)step, name);
-        step = step ? step : 1;
-    }
-}
-
 /* Gauges alone: they are written alike in Prometheus' text format and in OpenMetrics. */
 static void print_metrics(FILE *out, const struct report *report)
 {
@@ -143,7 +129,7 @@ static void print_metrics(FILE *out, const struct report *report)
                 gauges[g].help, gauges[g].name);
         for (unsigned i = 0; i < report->job->count; i++) {
             fprintf(out, "holdfast_run_%s{name=\"", gauges[g].name);
-            print_label(out, report->job->names[i]);
+            cli_label_print(out, report->job->names[i]);
             fprintf(out, "\"} %.*f\n", gauges[g].digits, gauges[g].value);
         }
     }

@@ -21,6 +21,8 @@ const struct cli_verb cli_verbs[] = {
     { "bench", CLI_BENCH, false, cli_bench, "measure speed, and compare", cli_help_bench },
     { "torture", CLI_TORTURE, false, NULL, "test the locks of a store under faults",
       cli_help_torture, true },
+    { "exporter", CLI_EXPORTER, false, NULL, "serve metrics and a live page of a store",
+      cli_help_exporter, true },
     { "complete", 0, false, cli_complete, NULL, cli_help_complete },
     { 0 },
 };
