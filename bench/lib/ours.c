@@ -45,7 +45,7 @@ static struct lock *open_shared(const struct subject *subject, const char *name)
 
 static struct lock *open_single(const struct subject *subject, const char *name)
 {
-    return open_on(subject, name, ours_open(false, LEASE_MS));
+    return open_on(subject, name, ours_open(subject->drives_itself, LEASE_MS));
 }
 
 static void lock_ours(struct lock *base)
@@ -68,3 +68,4 @@ const struct subject threaded = { "thread", open_shared, lock_ours, unlock_ours,
 const struct subject driven = { "self", open_shared, lock_ours, unlock_ours, true, false };
 const struct subject relaxed = { "nowait", open_shared, lock_ours, unlock_ours, false, true };
 const struct subject single = { "single", open_single, lock_ours, unlock_ours, false, false };
+const struct subject lone = { "lone", open_single, lock_ours, unlock_ours, true, false };

@@ -18,7 +18,7 @@ void measure_handover(const struct subject *subject, unsigned settle_us, int64_t
 extern const char *worker_url;
 /* One client for the process: with a thread, driven by the caller, with releases that are not
  * waited for. `single`: a client for each lock. */
-extern const struct subject threaded, driven, relaxed, single;
+extern const struct subject threaded, driven, relaxed, single, lone;
 struct hf_client;
 /* The one for the process; and one more. */
 struct hf_client *ours_client(const struct subject *subject);

@@ -47,6 +47,7 @@ NAMES = {
     "polled": "bare statements, polled each 1 ms",
     "own-self": "holdfast, layout=session, by the caller",
     "own-single": "holdfast, layout=session, a client each",
+    "own-lone": "the same, driven by its caller",
 }
 # The same program with another URL.
 OPTIONS = {"own-": "&layout=session", "many-": "&connections=8"}
@@ -70,7 +71,7 @@ class Bench(Run):
         self.kind, self.worker, self.rounds = kind, worker, rounds
         socket = f"{directory}/{MARIADB_SOCKET}" if kind == "mariadb" else directory
         url = (f"{kind}://{USER}:{PASSWORD}@localhost:{self.server.port}/{DATABASE}"
-               f"?socket={socket}")
+               f"?socket={socket}&timeout=60000")
         self.arguments = (url, kind, socket, str(self.server.port))
 
     def name(self, who):
@@ -111,7 +112,8 @@ class Bench(Run):
     def one_lock(self):
         self.table.head(f"ONE LOCK, {CLIENTS} clients", "locks/s", "x key", "least", "most")
         figures = interleave(self.workers("key", "eager", "single", "session", "own-single",
-                                          "polled"), self.rounds, "contention", CLIENTS, RUN_MS)
+                                          "own-lone", "polled"), self.rounds, "contention", CLIENTS,
+                             RUN_MS)
         self.table.rows(figures, self.name, cells.rate(), cells.times(figures["key"], by_rate, 1),
                         cells.share("min", CLIENTS), cells.share("max", CLIENTS))
         print("  (least, most: a client's share, where 1 is even)")
@@ -127,8 +129,8 @@ class Bench(Run):
 
     def handover(self):
         self.table.head("HAND-OVER between two clients", "us", "x polled", "p99 us")
-        figures = interleave(self.workers("polled", "single", "session", "own-single", "key"),
-                             self.rounds, "handover", RUN_MS)
+        figures = interleave(self.workers("polled", "single", "session", "own-single", "own-lone",
+                                          "key"), self.rounds, "handover", RUN_MS)
         self.table.rows(figures, self.name, cells.microseconds("p50"),
                         cells.times(figures["polled"], by_p50), cells.microseconds("p99"))
         self.table.aim("hand-over, layout=session, x the bare calls",

@@ -22,7 +22,8 @@ int main(int count, char **arguments)
 {
     static const struct subject *const subjects[] = { &bare,      &session_lock, &unique_key,
                                                       &eager_key, &polled,       &threaded,
-                                                      &driven,    &single,       NULL };
+                                                      &driven,    &single,       &lone,
+                                                      NULL };
     static const struct worker worker = { .subjects = subjects,
                                           .more_arguments = 3,
                                           .usage = "mariadb|postgres SOCKET PORT " };

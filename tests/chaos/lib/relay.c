@@ -42,6 +42,7 @@ static void take_in(struct relay *relay)
             relay->stepped += relay->step;
             relay->rooms[i] = relay->step ? relay->stepped : 0;
             relay->spared[i] = relay->liable != NULL;
+            relay->muted[i] = false;
             return;
         }
     close_pair(pair);
@@ -99,7 +100,7 @@ static void move(struct relay *relay, int number, int side)
         length = lie(relay, number, bytes, sizeof(bytes), length);
     if (side == 1 && length > 0)
         length = make_room(relay, number, length);
-    bool swallowed = side == 1 && relay->swallowing;
+    bool swallowed = side == 1 && (relay->swallowing || relay->muted[number]);
     long left = side == 1 ? relay->left : 0;
     bool last = left > 0 && length >= left;
     if (last)
@@ -127,6 +128,13 @@ static void hold(struct relay *relay)
     for (int i = 0; i < RELAY_PAIRS; i++)
         relay->held[i] = relay->pairs[i][0] >= 0;
     relay->holding = false;
+}
+
+static void mute(struct relay *relay)
+{
+    for (int i = 0; i < RELAY_PAIRS; i++)
+        relay->muted[i] = relay->pairs[i][0] >= 0;
+    relay->muting = false;
 }
 
 /* The server ends it when it has read all. */
@@ -157,6 +165,8 @@ static void obey(struct relay *relay)
         cut(relay);
     if (relay->holding)
         hold(relay);
+    if (relay->muting)
+        mute(relay);
     if (relay->letting_go)
         let_go(relay);
 }
@@ -257,6 +267,13 @@ void relay_hold(struct relay *relay)
     relay->holding = true;
     wake(relay);
     EVENTUALLY(!relay->holding, PATIENCE_MS);
+}
+
+void relay_mute(struct relay *relay)
+{
+    relay->muting = true;
+    wake(relay);
+    EVENTUALLY(!relay->muting, PATIENCE_MS);
 }
 
 void relay_let_go(struct relay *relay)

@@ -19,6 +19,7 @@ struct relay {
     pthread_t thread;
     int pairs[RELAY_PAIRS][2]; /* a client's socket, and the server's for it; -1: none */
     bool held[RELAY_PAIRS];
+    bool muted[RELAY_PAIRS]; /* its answers are swallowed */
     long rooms[RELAY_PAIRS]; /* what of a connection's answers still goes through; 0: all */
     _Atomic long step;
     long stepped;       /* the room of the last one */
@@ -32,7 +33,7 @@ struct relay {
     bool spared[RELAY_PAIRS]; /* the connection's last request is none of them */
     _Atomic int delay_ms;     /* each answer is late by this */
     _Atomic bool dripping;    /* each byte of an answer is sent by itself */
-    _Atomic bool swallowing, pausing, cutting, holding, letting_go, ending;
+    _Atomic bool swallowing, pausing, cutting, holding, muting, letting_go, ending;
 };
 
 void relay_start(struct relay *relay, int server_port);
@@ -40,6 +41,9 @@ void relay_start(struct relay *relay, int server_port);
 void relay_swallow(struct relay *relay);
 /* From now on it is heard again; what was swallowed stays so. */
 void relay_pass(struct relay *relay);
+/* From now on the server hears and does what is said on the connections there are, and its answers
+ * are swallowed. New ones work. */
+void relay_mute(struct relay *relay);
 /* The server hears and does what it is told, and so many next answers are replaced by these bytes,
  * as by a proxy that has heard no reply. An answer is what the server sends at once: each request
  * has to be alone on its connection. The bytes live until then. */

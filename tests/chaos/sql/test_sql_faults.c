@@ -302,24 +302,33 @@ TEST(request_that_was_given_up_is_never_executed)
     }
 }
 
-/* One of several connections is held up, and the names of the others are not. What was asked on it
- * arrives when all that has been taken and released on another one. */
+/* ---- one of several connections ---- */
+
+static const char *const names[] = { "a", "b", "c", "d", "e", "f", "g", "h" };
+enum { NAMES = sizeof names / sizeof *names };
+
+/* The client has one connection so far, that of the first name. */
+static void begin_several(struct relayed *relayed, const char *kind)
+{
+    begin_relayed(relayed, kind, 500, LEASE_MS);
+    hf_close(relayed->client);
+    relayed->server.connections = 4;
+    relayed->client = sql_open(&relayed->server, relayed->relay.port, 500, LEASE_MS);
+    for (int i = 0; i < 2; i++)
+        give_back(take_patiently(relayed->client, names[0]));
+}
+
+/* It is held up, and the names of the others are not. What was asked on it arrives when all that
+ * has been taken and released on another one. */
 TEST(request_on_a_connection_of_several_that_was_given_up_is_never_executed)
 {
-    static const char *const names[] = { "a", "b", "c", "d", "e", "f", "g", "h" };
-    enum { NAMES = sizeof names / sizeof *names };
-
     EACH_DATABASE(kind)
     {
         struct relayed relayed;
         struct outcome outcomes[NAMES] = { 0 };
         hf_hold *hold = NULL;
 
-        begin_relayed(&relayed, *kind, 500, LEASE_MS);
-        hf_close(relayed.client);
-        relayed.server.connections = 4;
-        relayed.client = sql_open(&relayed.server, relayed.relay.port, 500, LEASE_MS);
-        give_back(take_patiently(relayed.client, names[0]));
+        begin_several(&relayed, *kind);
         relay_hold(&relayed.relay);
         CHECK_CODE(hf_lock(relayed.client, names[0], 100, NULL, &hold), HF_UNREACHABLE);
         for (int i = 0; i < NAMES; i++)
@@ -336,6 +345,36 @@ TEST(request_on_a_connection_of_several_that_was_given_up_is_never_executed)
         end_relayed(&relayed);
     }
 }
+
+/* The others hold and release meanwhile, and lose nothing when the one comes back. */
+TEST(reply_that_is_lost_on_one_of_several_connections_concerns_its_names_alone)
+{
+    EACH_DATABASE(kind)
+    {
+        struct relayed relayed;
+        struct outcome outcome = { 0 };
+        hf_hold *holds[NAMES];
+
+        begin_several(&relayed, *kind);
+        relay_mute(&relayed.relay);
+        CHECK_CODE(hf_lock_async(relayed.client, names[0], HF_FOREVER, NULL, record_outcome,
+                                 &outcome, NULL),
+                   HF_OK);
+        EVENTUALLY(holders(relayed.other, names[0]) == 1, SOON_MS);
+        for (int i = 1; i < NAMES; i++)
+            holds[i] = take_patiently(relayed.client, names[i]);
+        holds[0] = await_grant(&outcome);
+        for (int i = 0; i < NAMES; i++) {
+            CHECK_INT(holders(relayed.other, names[i]), 1);
+            CHECK(hf_held(holds[i]));
+            CHECK_CODE(hf_unlock(holds[i]), HF_OK);
+            check_nothing_left(relayed.other, names[i]);
+        }
+        end_relayed(&relayed);
+    }
+}
+
+/* ---- releases ---- */
 
 TEST(release_that_did_not_arrive_is_repeated)
 {
