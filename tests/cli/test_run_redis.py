@@ -40,6 +40,20 @@ def a_nested_run_of_the_same_name_reenters(box):
 
 
 @test
+def key_before_a_renewal_is_refused_with_both_reasons(box):
+    """Only that of the last renewal opens the lock, whose lease has not ended."""
+    url = start_redis(box).url
+    old = box.expect(0, '-e', url, 'lock', '-t', '1h', 'x').out.strip()
+    new = box.expect(0, '-e', url, 'renew', 'x', old).out.strip()
+    assert new != old, old
+    for verb in 'unlock', 'renew':
+        contains(box.expect(121, '-e', url, verb, 'x', old).err,
+                 f'"x" is not held under the key {old}: its lease has ended, or a renewal has '
+                 'given it another key\n')
+    box.expect(0, '-e', url, 'unlock', 'x', new)
+
+
+@test
 def who_may_not_renew_is_told_so(box):
     """The store answers: it is not said to be silent, and what it says is the reason."""
     server = start_redis(box)

@@ -5,6 +5,7 @@
 #include "sql_server.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 #define LEASE_MS 60000
 #define ROUNDS 4
@@ -93,6 +94,131 @@ TEST(lease_in_a_column_of_whole_seconds_outlives_belief)
 
         sql_server_start(&server, *kind);
         threads_run(3, use_layout, &server);
+        sql_server_kill(&server);
+    }
+}
+
+/* ---- what an attempt asks of the server ---- */
+
+struct layout {
+    const char *name, *table;
+    /* of MariaDB and PostgreSQL; the second one sets another owner in all rows */
+    const char *type[2], *another_owner[2];
+};
+
+/* Of sessions that have ended: PostgreSQL counts them then. */
+static long count_statements(const struct sql_server *server)
+{
+    if (sql_server_is_mariadb(server))
+        return atol(sql_server_says(server, "SELECT VARIABLE_VALUE FROM information_schema."
+                                            "GLOBAL_STATUS WHERE VARIABLE_NAME = 'QUESTIONS';"));
+    EVENTUALLY(sql_server_shows(server,
+                                "SELECT COUNT(*) FROM pg_stat_activity WHERE usename = "
+                                "'" SQL_SERVER_USER "' AND client_port IS NOT NULL;",
+                                "0"),
+               SOON_MS);
+    return atol(sql_server_says(server, "SELECT xact_commit + xact_rollback FROM pg_stat_database "
+                                        "WHERE datname = '" SQL_SERVER_DATABASE "';"));
+}
+
+struct asking {
+    const struct sql_server *server;
+    hf_client *client;
+    long before;
+    int64_t begin_ms;
+};
+
+static struct asking begin_asking(const struct sql_server *server, const char *layout)
+{
+    long before = count_statements(server);
+
+    return (struct asking){ server, open_layout(server, layout), before, monotonic_ms() };
+}
+
+/* A waiter looks again after 25 ms on average, by chance half or half as much again. */
+static int64_t looks_since(const struct asking *asking)
+{
+    return (monotonic_ms() - asking->begin_ms) / 20 + 10;
+}
+
+/* With what the session costs. MariaDB counts each statement of a script. */
+static void end_asking(const struct asking *asking, const char *what, int64_t attempts,
+                       int64_t looks)
+{
+    int64_t most = 30 + 8 * attempts + looks;
+
+    hf_close(asking->client);
+    long count = count_statements(asking->server) - asking->before;
+    printf("# %s, %s: %ld statements, %lld at most\n", asking->server->kind, what, count,
+           (long long)most);
+    fflush(stdout);
+    CHECK(count <= most);
+}
+
+/* A row that nothing renews, of an owner that is no client of this process. */
+static void leave_row(const struct sql_server *server, const struct layout *layout,
+                      int64_t lease_ms)
+{
+    hf_client *client = open_layout(server, layout->name);
+    hf_hold *hold = NULL;
+
+    CHECK_CODE(hf_lock(client, "one", 0, LOCK_OPTIONS(.lease_ms = lease_ms), &hold), HF_OK);
+    sql_server_says(server, "UPDATE %s SET %s;", layout->table,
+                    layout->another_owner[!sql_server_is_mariadb(server)]);
+    hf_close(client);
+}
+
+static void check_statements(const struct sql_server *server, const struct layout *layout)
+{
+    struct asking asking;
+    hf_hold *hold = NULL;
+
+    make_table(server, layout->table, layout->type[!sql_server_is_mariadb(server)]);
+    leave_row(server, layout, LEASE_MS);
+    asking = begin_asking(server, layout->name);
+    CHECK_CODE(probe(asking.client, "one", HF_MUTEX, HF_OWNER_NEW), HF_BUSY);
+    end_asking(&asking, "a try", 1, 0);
+    asking = begin_asking(server, layout->name);
+    CHECK_CODE(hf_lock(asking.client, "one", 1500, NULL, &hold), HF_BUSY);
+    end_asking(&asking, "a wait", 1, looks_since(&asking));
+    sql_server_says(server, "DELETE FROM %s;", layout->table);
+    asking = begin_asking(server, layout->name);
+    for (int i = 0; i < ROUNDS; i++) {
+        CHECK_CODE(hf_lock(asking.client, "one", 0, LOCK_OPTIONS(.lease_ms = 300), &hold), HF_OK);
+        any_code(hf_unlock(hold));
+    }
+    end_asking(&asking, "tries that are granted", ROUNDS, 0);
+    leave_row(server, layout, 300);
+    asking = begin_asking(server, layout->name);
+    CHECK_CODE(hf_lock(asking.client, "one", SOON_MS, NULL, &hold), HF_OK);
+    give_back(hold);
+    end_asking(&asking, "a wait until the row has ended", 2, looks_since(&asking));
+}
+
+TEST(attempt_in_a_column_of_whole_seconds_asks_with_pauses)
+{
+    static const struct layout layouts[] = {
+        { "shedlock",
+          "shedlock",
+          { "TIMESTAMP", "timestamp(0)" },
+          { "locked_by = 'another'", "locked_by = 'another'" } },
+        { "method_lock",
+          "method_lock",
+          { "DATETIME", "timestamp(0)" },
+          { "`desc` = REPLACE(`desc`, SUBSTR(`desc`, 10, 8), '00000000')",
+            "\"desc\" = REPLACE(\"desc\", SUBSTR(\"desc\", 10, 8), '00000000')" } },
+        { "int_lock",
+          "INT_LOCK",
+          { "DATETIME", "timestamp(0)" },
+          { "CLIENT_ID = 'another'", "CLIENT_ID = 'another'" } },
+    };
+    EACH_DATABASE(kind)
+    {
+        struct sql_server server = { 0 };
+
+        sql_server_start(&server, *kind);
+        for (size_t i = 0; i < sizeof(layouts) / sizeof(layouts[0]); i++)
+            check_statements(&server, &layouts[i]);
         sql_server_kill(&server);
     }
 }
