@@ -31,9 +31,9 @@ static const char *const session_setup[] = {
     "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
     ("SET SESSION autocommit = 1, completion_type = 0, innodb_lock_wait_timeout = 1, "
      "lock_wait_timeout = 1, wait_timeout = 3600, sql_mode = 'STRICT_ALL_TABLES', "
-     "sql_safe_updates = 0, sql_auto_is_null = 0, sql_select_limit = 18446744073709551615, "
-     "sql_big_selects = 1, unique_checks = 1, div_precision_increment = 4, "
-     "group_concat_max_len = 65536, max_sort_length = 8192"
+     "sql_safe_updates = 0, sql_select_limit = 18446744073709551615, "
+     "sql_big_selects = 1, unique_checks = 1, group_concat_max_len = 65536, "
+     "max_sort_length = 8192"
      "/*M!100100 , max_statement_time = 0 */ /*!50700 , max_execution_time = 0 */"),
     /* With a layout it stays the server's, as the other programs have it that use the table. */
     "SET SESSION time_zone = '+00:00'",
