@@ -110,15 +110,18 @@ struct layout {
 static long count_statements(const struct sql_server *server)
 {
     if (sql_server_is_mariadb(server))
-        return atol(sql_server_says(server, "SELECT VARIABLE_VALUE FROM information_schema."
-                                            "GLOBAL_STATUS WHERE VARIABLE_NAME = 'QUESTIONS';"));
+        return strtol(sql_server_says(server, "SELECT VARIABLE_VALUE FROM information_schema."
+                                              "GLOBAL_STATUS WHERE VARIABLE_NAME = 'QUESTIONS';"),
+                      NULL, 10);
     EVENTUALLY(sql_server_shows(server,
                                 "SELECT COUNT(*) FROM pg_stat_activity WHERE usename = "
                                 "'" SQL_SERVER_USER "' AND client_port IS NOT NULL;",
                                 "0"),
                SOON_MS);
-    return atol(sql_server_says(server, "SELECT xact_commit + xact_rollback FROM pg_stat_database "
-                                        "WHERE datname = '" SQL_SERVER_DATABASE "';"));
+    return strtol(sql_server_says(server,
+                                  "SELECT xact_commit + xact_rollback FROM pg_stat_database "
+                                  "WHERE datname = '" SQL_SERVER_DATABASE "';"),
+                  NULL, 10);
 }
 
 struct asking {

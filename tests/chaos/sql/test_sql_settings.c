@@ -141,7 +141,7 @@ static void write_text(const struct sql_server *server)
     hf_close(client);
 }
 
-/* Until a session of a client has waited for the row for longer than the statements' worst limit. */
+/* Until a client's session has waited for the row for longer than the worst limit of statements. */
 static void keep_row(void *arg)
 {
     sql_server_says(arg,
