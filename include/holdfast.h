@@ -288,6 +288,7 @@ HF_API void hf_close(hf_client *client);
 #define HF_CAP_INSPECT_ALL 0x800u /* hf_inspect without a name shows every name in use */
 #define HF_CAP_SCHEMA 0x1000u     /* the store is a database with tables: hf_schema */
 #define HF_CAP_GUARD 0x2000u      /* hf_guard */
+#define HF_CAP_RATE 0x4000u       /* rate limiters */
 /* Returns: the OR. A function without its bit returns HF_ENOTSUP. */
 HF_API unsigned hf_caps(const hf_client *client);
 
@@ -733,6 +734,46 @@ HF_API int hf_latch_down(hf_client *client, const char *name, uint32_t amount, u
 HF_API int hf_latch_get(hf_client *client, const char *name, uint32_t *ret_left);
 HF_API HF_LOOK int hf_latch_wait(hf_client *client, const char *name, int64_t wait_ms);
 
+/* A rate: a number of permits in each period. Its limiter lets `burst` of them go at once, and lets
+ * them come back at an even pace. */
+typedef struct hf_rate {
+    size_t size;       /* set by HF_RATE: sizeof(hf_rate) */
+    uint32_t permits;  /* at least 1 */
+    int64_t period_ms; /* at least 1 */
+    uint32_t burst;    /* 0: as many as `permits`. All of it must come back within 366 days */
+    hf_stop *stop;     /* ends the wait with HF_CANCELED; NULL: none */
+} hf_rate;
+
+#ifndef __cplusplus
+#define HF_RATE(...) ((hf_rate){ .size = sizeof(hf_rate), __VA_ARGS__ })
+#endif
+
+/* Takes `permits` from the rate limiter `name`, and waits for up to `wait_ms` until they are there
+ * (HF_FOREVER: up to 366 days). In any time t, all clients together take at most
+ * t / period_ms * rate->permits + burst, by the store's clock, whatever the clients' clocks say.
+ *
+ * The limiter exists from the first call on, with its whole burst. Give all calls for a name the
+ * same rate. A call is one request: it takes its permits in advance, and sleeps until they have
+ * come back, so that callers are served in the order of arrival. What was taken does not come back,
+ * also if the caller dies, is canceled, or hears no reply (HF_UNREACHABLE): less than the rate is
+ * used then, never more. A permit's share of the period is rounded up to a microsecond.
+ *
+ * Until its whole burst is there again the name is in use: hf_inspect shows it as HF_KIND_RATE, and
+ * another kind is HF_EKIND. At a database it stays in use until hf_forget. hf_close does not end
+ * the sleep, which does without the client.
+ *
+ * *ret_retry_ms, which may be NULL, is set to 0. With HF_BUSY it is set to the milliseconds after
+ * which the permits could have been had.
+ *
+ * Returns:
+ *   HF_OK        taken, and the wait is over
+ *   HF_BUSY      not within wait_ms; nothing was taken
+ *   HF_CANCELED  the stop was set; what had been taken by then does not come back
+ *   HF_EINVAL    also: `permits` is 0 or above the burst, which is never there; a rate of 0
+ *   HF_ENOTSUP   ZooKeeper, etcd, memcached and a quorum have no clock to limit a rate by */
+HF_API HF_LOOK int hf_rate_take(hf_client *client, const char *name, const hf_rate *rate,
+                                uint32_t permits, int64_t wait_ms, int64_t *ret_retry_ms);
+
 /* ---- 8. Inspecting, breaking, diagnosing ------------------------------------------------- */
 
 typedef enum hf_kind {
@@ -742,7 +783,8 @@ typedef enum hf_kind {
     HF_KIND_RW = 3,
     HF_KIND_SEMAPHORE = 4,
     HF_KIND_COUNTER = 5,
-    HF_KIND_LATCH = 6
+    HF_KIND_LATCH = 6,
+    HF_KIND_RATE = 7
 } hf_kind;
 
 typedef enum hf_role {
@@ -759,7 +801,8 @@ typedef struct hf_entry {
     hf_role role;
     /* HF_ROLE_OBJECT */
     uint32_t total; /* semaphore: its total number of permits */
-    uint32_t value; /* semaphore: free permits; counter: its value; latch: its count */
+    uint32_t value; /* semaphore: free permits; counter: its value; latch: its count; rate limiter:
+                       the milliseconds until its whole burst is there again */
     uint64_t token; /* object: the last token granted; holder: its own. 0: none, or not known */
     /* HF_ROLE_HOLDER, HF_ROLE_WAITER */
     hf_mode mode;

@@ -34,7 +34,7 @@ struct cli_settings {
     bool quiet, verbose, json, help, version;
     /* How to acquire. */
     bool try_only, shared, upgradeable, exclusive, fair, adopt;
-    int64_t wait_ms, ttl_ms, max_hold_ms, slots, take;
+    int64_t wait_ms, ttl_ms, max_hold_ms, slots, take, burst;
     char *names[CLI_NAMES_MAX];
     unsigned name_count;
     char *owner_text; /* break: the owner's key */
@@ -81,7 +81,8 @@ enum cli_verb_bit {
     CLI_SCHEMA = 0x8000,
     CLI_GC = 0x10000,
     CLI_EXPORTER = 0x20000,
-    CLI_ANY = 0x3ffff
+    CLI_RATE = 0x40000,
+    CLI_ANY = 0x7ffff
 };
 
 struct cli_verb {
@@ -110,6 +111,7 @@ int cli_break(struct cli_settings *settings);
 int cli_sem(struct cli_settings *settings);
 int cli_counter(struct cli_settings *settings);
 int cli_latch(struct cli_settings *settings);
+int cli_rate(struct cli_settings *settings);
 int cli_elect(struct cli_settings *settings);
 int cli_schema(struct cli_settings *settings);
 /* Are the tables of this client's database holdfast's own, and not of a layout? */
@@ -123,7 +125,7 @@ extern const char cli_help_run[], cli_help_try[], cli_help_lock[], cli_help_rene
     cli_help_unlock[], cli_help_show[], cli_help_held[], cli_help_break[], cli_help_sem[],
     cli_help_counter[], cli_help_latch[], cli_help_elect[], cli_help_doctor[], cli_help_bench[],
     cli_help_exporter[], cli_help_torture[], cli_help_schema[], cli_help_gc[], cli_help_complete[],
-    cli_help_options[];
+    cli_help_rate[], cli_help_options[];
 
 /* ---- program.c ---- */
 

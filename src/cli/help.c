@@ -206,6 +206,20 @@ const char cli_help_latch[] =
     "A latch that was never set is open; one that is above zero cannot be set (75).\n"
     "\n" HOW_TO_WAIT;
 
+const char cli_help_rate[] =
+    "holdfast rate [-n | -w DUR] [--burst B] [-k K] NAME N/DUR\n"
+    "\n"
+    "  holdfast rate mail 100/1m && ./send mail.txt        # at most 100 a minute, all together\n"
+    "  holdfast rate -n mail 100/1m || echo later          # 75: not now\n"
+    "  holdfast rate --burst 1 scrape 5/1s && curl -O URL  # at an even pace\n"
+    "\n"
+    "Takes a permit of N in each DUR, or K of them, and waits until they are there. The first B "
+    "(N)\n"
+    "go at once. The clock of the store counts: local, Redis, databases.\n"
+    "\n" HOW_TO_WAIT "  -k, --take K          this number of permits (1)\n"
+    "      --burst B         how many may go at once (N)\n"
+    "      --json            with 75: in how many milliseconds they could have been had\n";
+
 const char cli_help_doctor[] =
     "holdfast doctor [NAME]\n"
     "\n"

@@ -33,7 +33,7 @@ struct option {
 #define COMMANDS (RUNS | CLI_ELECT)
 #define ACQUIRES (COMMANDS | CLI_LOCK)
 #define ADOPTS (ACQUIRES | CLI_SEM | CLI_COUNTER | CLI_LATCH)
-#define WAITS (CLI_RUN | CLI_LOCK | CLI_COUNTER | CLI_LATCH)
+#define WAITS (CLI_RUN | CLI_LOCK | CLI_COUNTER | CLI_LATCH | CLI_RATE)
 #define AT(field) offsetof(struct cli_settings, field)
 
 /* clang-format off */
@@ -54,7 +54,8 @@ static const struct option options[] = {
     { 'W', "exclusive",   FLAG,     AT(exclusive),     ACQUIRES, 0 },
     { 'F', "fair",        FLAG,     AT(fair),          ACQUIRES, 0 },
     { 'j', "slots",       COUNT,    AT(slots),         ACQUIRES, UINT32_MAX },
-    { 'k', "take",        COUNT,    AT(take),          ACQUIRES, UINT32_MAX },
+    { 'k', "take",        COUNT,    AT(take),          ACQUIRES | CLI_RATE, UINT32_MAX },
+    { 0,   "burst",       COUNT,    AT(burst),         CLI_RATE, UINT32_MAX },
     { 0,   "adopt",       FLAG,     AT(adopt),         ADOPTS, 0 },
     { 'l', "lock",        LOCK,     0,                 COMMANDS, 0 },
     { 0,   "owner",       TEXT,     AT(owner_text),    ACQUIRES | CLI_BREAK, 0 },

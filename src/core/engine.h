@@ -143,7 +143,8 @@ enum hf_oneshot_verb {
     HF_ONESHOT_LATCH_SET,
     HF_ONESHOT_LATCH_DOWN,
     HF_ONESHOT_LATCH_GET,
-    HF_ONESHOT_BREAK, /* the holder with `key`, or all if it is NULL; `result`: how many */
+    HF_ONESHOT_RATE_TAKE, /* `rate` says what; OK or BUSY, and `delay_us` */
+    HF_ONESHOT_BREAK,     /* the holder with `key`, or all if it is NULL; `result`: how many */
     HF_ONESHOT_RENEW, /* `op`'s own fixed lease: at least `lease_ms` from asked_at_ms; HF_LOST if it
                          is no longer held. The core moves own_lease */
     HF_ONESHOT_DETACH,  /* for the slot `detach` alone: `op` goes on by its lease alone, without the
@@ -161,6 +162,28 @@ enum hf_oneshot_verb {
     HF_ONESHOT_SCHEMA    /* with HF_CAP_SCHEMA: `value` is an hf_schema_action; `result`: rows */
 };
 
+/* What is taken from a rate limiter. The store has a time of its own clock for it: when the whole
+ * burst is there again. Taking moves that to max(it, now) + cost_us, and the permits are there
+ * burst_us before. If that is later than in wait_us, nothing is taken: BUSY. All are below 2^45. */
+struct hf_rate_ask {
+    int64_t cost_us, burst_us, wait_us;
+};
+
+/* From now until the permits of `ask` are there, or negative; *full_us is the limiter's time. */
+static inline int64_t hf__rate_delay_us(const struct hf_rate_ask *ask, int64_t now_us,
+                                        int64_t *full_us)
+{
+    *full_us = (*full_us > now_us ? *full_us : now_us) + ask->cost_us;
+    return *full_us - ask->burst_us - now_us;
+}
+
+/* What hf_inspect shows of a time that is left. */
+static inline uint32_t hf__rate_left_ms(int64_t left_us)
+{
+    int64_t left_ms = left_us > 0 ? (left_us + 999) / 1000 : 0;
+    return left_ms < UINT32_MAX ? (uint32_t)left_ms : UINT32_MAX;
+}
+
 /* A request that makes no claim. The engine sets `code` (an hf_code, with `error` for all but
  * HF_OK, HF_BUSY and HF_LOST) and calls hf__oneshot_done once. It is never asked for a verb that
  * its caps exclude. The caller may have left before the answer. */
@@ -175,11 +198,13 @@ struct hf_oneshot {
     struct hf_op *op; /* RENEW, DETACH: the same claim until the answer; attempts and releases of it
                          go on meanwhile */
     int64_t lease_ms, asked_at_ms;
-    bool unwanted; /* the caller has left: the engine answers INSPECT as soon as it can */
+    struct hf_rate_ask rate; /* RATE_TAKE */
+    bool unwanted;           /* the caller has left: the engine answers INSPECT as soon as it can */
     /* Out. */
     int code;
     bool contacted; /* the store has replied; not set where the engine answers by itself */
     uint32_t result;
+    int64_t delay_us; /* RATE_TAKE: after which the permits are there */
     char key_out[HF_OWNER_KEY_SIZE];
     char *guard; /* GUARD: HF_GUARD_SIZE bytes, which live until the answer */
     hf_error *error;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The plain counter: numbers that anybody adds and takes, and that no death gives back. */
+/* The plain counter, a number that no death gives back; and rate limiters. */
 #include "conformance.h"
 
 static uint32_t value_of(hf_client *client)
@@ -166,5 +166,170 @@ TEST(canceling_loses_no_units)
     }
     test_note("%u of %d were canceled too late", taken, ROUNDS);
     EVENTUALLY(value_of(client) == ROUNDS - taken, SOON_MS);
+    hf_close(client);
+}
+
+/* ---- rate limiters ---- */
+
+#define HOUR_MS INT64_C(3600000)
+
+static hf_client *open_for_rates(void)
+{
+    hf_client *client = open_client();
+
+    need(client, HF_CAP_RATE);
+    return client;
+}
+
+struct crowd {
+    _Atomic int taken, busy;
+};
+
+static void take_some(void *arg, int index)
+{
+    struct crowd *crowd = arg;
+    hf_client *client = open_client();
+    hf_rate rate = HF_RATE(.permits = 20, .period_ms = HOUR_MS);
+
+    for (int i = 0; i < 6; i++) {
+        int64_t retry_ms = -1;
+        int code = hf_rate_take(client, name_of("rate"), &rate, 1, 0, &retry_ms);
+        CHECK(code == HF_OK || code == HF_BUSY);
+        crowd->taken += code == HF_OK;
+        crowd->busy += code == HF_BUSY;
+        CHECK(code == HF_OK ? retry_ms == 0 : retry_ms > 0 && retry_ms <= HOUR_MS / 20);
+    }
+    (void)index;
+    hf_close(client);
+}
+
+TEST(rate_burst_is_had_by_all_clients_together)
+{
+    struct crowd crowd = { 0 };
+    hf_client *client = open_for_rates();
+
+    threads_run(8, take_some, &crowd);
+    CHECK_INT(crowd.taken, 20);
+    CHECK_INT(crowd.busy, 28);
+    hf_close(client);
+}
+
+/* The server's clock, or the kernel's, may be a hundredth slower or faster than ours. */
+TEST(rate_takes_that_wait_come_no_faster_than_the_rate)
+{
+    hf_client *client = open_for_rates();
+    hf_rate rate = HF_RATE(.permits = 10, .period_ms = 1000, .burst = 2);
+    int64_t since_ms = monotonic_ms();
+
+    for (int i = 0; i < 14; i++)
+        CHECK_CODE(hf_rate_take(client, name_of("rate"), &rate, 1, HF_FOREVER, NULL), HF_OK);
+    CHECK(monotonic_ms() - since_ms >= 1190);
+    CHECK_CODE(hf_rate_take(client, name_of("rate"), &rate, 2, HF_FOREVER, NULL), HF_OK);
+    hf_close(client);
+}
+
+TEST(rate_take_of_more_than_the_wait_takes_nothing)
+{
+    hf_client *client = open_for_rates();
+    hf_rate rate = HF_RATE(.permits = 4, .period_ms = HOUR_MS);
+    int64_t first_ms = 0, second_ms = 0;
+
+    CHECK_CODE(hf_rate_take(client, name_of("rate"), &rate, 4, 0, NULL), HF_OK);
+    CHECK_ERROR(hf_rate_take(client, name_of("rate"), &rate, 2, 1000, &first_ms), HF_BUSY);
+    CHECK_ERROR(hf_rate_take(client, name_of("rate"), &rate, 2, 1000, &second_ms), HF_BUSY);
+    CHECK(first_ms > HOUR_MS / 4 && first_ms <= HOUR_MS / 2);
+    CHECK(second_ms <= first_ms);
+    hf_close(client);
+}
+
+TEST(rate_name_in_use_is_of_one_kind)
+{
+    hf_client *client = open_for_rates();
+    hf_rate rate = HF_RATE(.permits = 1, .period_ms = HOUR_MS);
+    hf_hold *hold = take(client, name_of("lock"), HF_MUTEX, 0);
+
+    CHECK_ERROR(hf_rate_take(client, name_of("lock"), &rate, 1, 0, NULL), HF_EKIND);
+    give_back(hold);
+    CHECK_CODE(hf_counter_set(client, name_of("count"), 7), HF_OK);
+    CHECK_ERROR(hf_rate_take(client, name_of("count"), &rate, 1, 0, NULL), HF_EKIND);
+    CHECK_INT(value_of(client), 7);
+    CHECK_CODE(hf_rate_take(client, name_of("rate"), &rate, 1, 0, NULL), HF_OK);
+    CHECK_ERROR(hf_lock(client, name_of("rate"), 0, LOCK_OPTIONS(.mode = HF_COUNTER), NULL),
+                HF_EKIND);
+    CHECK_ERROR(hf_counter_set(client, name_of("rate"), 1), HF_EKIND);
+    CHECK_ERROR(hf_forget(client, name_of("rate")), HF_BUSY);
+    const struct picture *picture = look(client, name_of("rate"));
+    CHECK_INT(picture->count, 1);
+    CHECK_INT(picture->seen[0].kind, HF_KIND_RATE);
+    CHECK(picture->seen[0].value > HOUR_MS / 2 && picture->seen[0].value <= HOUR_MS);
+    hf_close(client);
+}
+
+TEST(rate_limiter_that_is_full_is_forgotten)
+{
+    hf_client *client = open_for_rates();
+    hf_rate rate = HF_RATE(.permits = 1000, .period_ms = 1000);
+
+    CHECK_CODE(hf_rate_take(client, name_of("rate"), &rate, 1, 0, NULL), HF_OK);
+    EVENTUALLY(hf_forget(client, name_of("rate")) == HF_OK, SOON_MS);
+    check_nothing_left(client, name_of("rate"));
+    give_back(take(client, name_of("rate"), HF_MUTEX, 0));
+    hf_close(client);
+}
+
+static bool say_stop(void *arg)
+{
+    ++*(int *)arg;
+    return true;
+}
+
+TEST(rate_wait_ends_when_its_stop_is_set)
+{
+    hf_client *client = open_for_rates();
+    int asked = 0;
+    hf_stop stop = HF_STOP_INIT;
+    stop.interrupted = say_stop;
+    stop.interrupted_arg = &asked;
+    hf_rate rate = HF_RATE(.permits = 1, .period_ms = HOUR_MS, .stop = &stop);
+
+    CHECK_CODE(hf_rate_take(client, name_of("rate"), &rate, 1, 0, NULL), HF_OK);
+    CHECK_ERROR(hf_rate_take(client, name_of("rate"), &rate, 1, HF_FOREVER, NULL), HF_CANCELED);
+    CHECK_INT(asked, 1);
+    hf_close(client);
+}
+
+TEST(rate_that_makes_no_sense_is_refused)
+{
+    hf_client *client = open_for_rates();
+    const struct {
+        uint32_t permits;
+        int64_t period_ms;
+        uint32_t burst, wanted;
+    } wrong[] = {
+        { 0, 1000, 0, 1 },          { 1, 0, 0, 1 },         { 1, -1, 0, 1 },
+        { 5, 1000, 0, 6 },          { 5, 1000, 2, 3 },      { 5, 1000, 0, 0 },
+        { 1, 1000, UINT32_MAX, 1 }, { 1, INT64_MAX, 1, 1 },
+    };
+
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        hf_rate rate = HF_RATE(.permits = wrong[i].permits, .period_ms = wrong[i].period_ms,
+                               .burst = wrong[i].burst);
+        CHECK_ERROR(hf_rate_take(client, name_of("rate"), &rate, wrong[i].wanted, 0, NULL),
+                    HF_EINVAL);
+    }
+    CHECK_ERROR(hf_rate_take(client, name_of("rate"), NULL, 1, 0, NULL), HF_EINVAL);
+    hf_rate most = HF_RATE(.permits = UINT32_MAX, .period_ms = INT64_C(366) * 86400 * 1000);
+    CHECK_CODE(hf_rate_take(client, name_of("most"), &most, UINT32_MAX, 0, NULL), HF_OK);
+    CHECK_ERROR(hf_rate_take(client, name_of("most"), &most, UINT32_MAX, 1000, NULL), HF_BUSY);
+    hf_close(client);
+}
+
+TEST(rate_limiter_where_there_is_none_says_so)
+{
+    hf_client *client = open_client();
+    hf_rate rate = HF_RATE(.permits = 1, .period_ms = 1000);
+
+    if (!(hf_caps(client) & HF_CAP_RATE))
+        CHECK_ERROR(hf_rate_take(client, name_of("rate"), &rate, 1, 0, NULL), HF_ENOTSUP);
     hf_close(client);
 }

@@ -48,6 +48,10 @@ def cache_is_loaded_once():
     expect(run("cache_refill"), 0, r"^12 processes have ", r"^1 of them .* ran 1 time$")
 
 
+def parties_meet_at_the_barrier():
+    expect(run("barrier"), 0, "^4 parties met 5 times, 0 of them early or in vain$")
+
+
 def order_is_charged_once():
     result = run("idempotent_submit")
     expect(result, 0, r"^order-7731: submitted 5 times, charged 1 time$",
@@ -116,7 +120,8 @@ def sale_says_what_is_wrong_with_the_store():
 
 
 def examples_say_what_is_wrong_with_the_store():
-    for name in ("cache_refill", "idempotent_submit", "leader_election", "event_loop", "transfer"):
+    for name in ("barrier", "cache_refill", "idempotent_submit", "leader_election", "event_loop",
+                 "transfer"):
         result = run(name, url="carrier-pigeon:")
         expect(result, 1, f"^{name}: .*carrier-pigeon")
         assert result.stdout == "" and result.stderr.count("\n") == 1, result
@@ -125,6 +130,7 @@ def examples_say_what_is_wrong_with_the_store():
 TESTS = [
     hello_takes_a_lock,
     cache_is_loaded_once,
+    parties_meet_at_the_barrier,
     order_is_charged_once,
     leader_is_replaced,
     money_is_neither_lost_nor_made,

@@ -13,8 +13,8 @@
 
 const char *cli_kind_name(hf_kind kind)
 {
-    static const char *const names[] = { "free",      "mutex",   "fair", "rw",
-                                         "semaphore", "counter", "latch" };
+    static const char *const names[] = { "free",      "mutex",   "fair",  "rw",
+                                         "semaphore", "counter", "latch", "rate" };
 
     return (unsigned)kind < sizeof(names) / sizeof(names[0]) ? names[kind] : "?";
 }

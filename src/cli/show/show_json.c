@@ -84,6 +84,8 @@ static void print_array(FILE *out, const struct cli_picture *picture, const bool
             fprintf(out, ",\"total\":%" PRIu32 ",\"free\":%" PRIu32, entry->total, entry->value);
         if (entry->kind == HF_KIND_COUNTER || entry->kind == HF_KIND_LATCH)
             fprintf(out, ",\"value\":%" PRIu32, entry->value);
+        if (entry->kind == HF_KIND_RATE)
+            fprintf(out, ",\"full_in_ms\":%" PRIu32, entry->value);
         i = print_role(out, picture, i + 1, HF_ROLE_HOLDER, "holders");
         i = print_role(out, picture, i, HF_ROLE_WAITER, "waiters");
         fputc('}', out);

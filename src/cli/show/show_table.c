@@ -89,6 +89,8 @@ static void format_cell(char *buffer, size_t size, const hf_entry *entry, int co
             snprintf(buffer, size, "%" PRIu32 " of %" PRIu32 " free", entry->value, entry->total);
         else if (has_value)
             snprintf(buffer, size, "%" PRIu32, entry->value);
+        else if (entry->kind == HF_KIND_RATE)
+            snprintf(buffer, size, "full in %.3f s", entry->value / 1000.0);
         else
             snprintf(buffer, size, "free");
     } else if (column == MODE && owner) {
@@ -115,7 +117,7 @@ static bool is_shown(const struct cli_picture *picture, size_t i)
     const hf_entry *entry = &picture->entries[i].entry;
     bool followed = i + 1 < picture->count && picture->entries[i + 1].entry.role != HF_ROLE_OBJECT;
     bool has_numbers = entry->kind == HF_KIND_SEMAPHORE || entry->kind == HF_KIND_COUNTER ||
-                       entry->kind == HF_KIND_LATCH;
+                       entry->kind == HF_KIND_LATCH || entry->kind == HF_KIND_RATE;
 
     return entry->role != HF_ROLE_OBJECT || !followed || has_numbers;
 }

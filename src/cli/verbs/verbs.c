@@ -15,6 +15,7 @@ const struct cli_verb cli_verbs[] = {
     { "sem", CLI_SEM, false, cli_sem, "set and look at semaphores", cli_help_sem },
     { "counter", CLI_COUNTER, false, cli_counter, "plain counters", cli_help_counter },
     { "latch", CLI_LATCH, false, cli_latch, "count-down latches", cli_help_latch },
+    { "rate", CLI_RATE, false, cli_rate, "limit how often a thing is done", cli_help_rate },
     { "schema", CLI_SCHEMA, false, cli_schema, "the tables of a database", cli_help_schema },
     { "gc", CLI_GC, false, cli_gc, "remove rows of names that are not used", cli_help_gc },
     { "doctor", CLI_DOCTOR, false, cli_doctor, "look for what endangers locks", cli_help_doctor },

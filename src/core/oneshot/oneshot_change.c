@@ -16,7 +16,9 @@
 
 #include "base/testing.h"
 
+#include <inttypes.h>
 #include <string.h>
+#include <time.h>
 
 struct change {
     struct hf_oneshot_call call;
@@ -89,6 +91,7 @@ static void explain_busy(struct hf_oneshot *change)
         [HF_ONESHOT_LATCH_SET] = "it is not set: it is above 0, and must be counted down first",
         [HF_ONESHOT_BREAK] = "it is held, but not under that key; hf_inspect or `holdfast show` "
                              "shows the holder",
+        [HF_ONESHOT_RATE_TAKE] = "not that many permits are there within the wait",
         [HF_ONESHOT_FORGET] = NOT_FORGOTTEN,
     };
     if (!change->error && sentences[change->verb])
@@ -97,7 +100,7 @@ static void explain_busy(struct hf_oneshot *change)
 }
 
 /* Runs the verb; copies out its result and its key; hf_last_error says why it failed. */
-static int run(struct change *whole, uint32_t *ret_result, char *ret_key)
+static int run(struct change *whole, uint32_t *ret_result, int64_t *ret_delay_us, char *ret_key)
 {
     HF_NO_CANCELLATION;
     struct hf_client *client = whole->call.client;
@@ -118,6 +121,8 @@ static int run(struct change *whole, uint32_t *ret_result, char *ret_key)
         change->error = NULL;
         if (ret_result)
             *ret_result = change->result;
+        if (ret_delay_us)
+            *ret_delay_us = change->delay_us;
         if (ret_key)
             memcpy(ret_key, change->guard ? change->guard : change->key_out,
                    change->guard ? HF_GUARD_SIZE : HF_OWNER_KEY_SIZE);
@@ -140,7 +145,7 @@ static int change_value(hf_client *client, unsigned cap, const char *what,
     if (!whole)
         return hf__answer_fail(HF_ENOMEM, "out of memory");
     whole->call.question.value = value;
-    return run(whole, ret_result, NULL);
+    return run(whole, ret_result, NULL, NULL);
 }
 
 int hf_semaphore_set(hf_client *client, const char *name, uint32_t permits)
@@ -219,6 +224,95 @@ int hf_latch_get(hf_client *client, const char *name, uint32_t *ret_left)
     return change_value(client, HF_CAP_LATCH, "latches", HF_ONESHOT_LATCH_GET, name, 0, ret_left);
 }
 
+/* ---- rate limiters ---- */
+
+/* Times this long leave room to add a clock to, in a store whose numbers are exact to 2^53. */
+#define RATE_MAX_MS (INT64_C(366) * 86400 * 1000)
+/* How long the sleep of a taker may go on once its stop is set. */
+#define RATE_SLICE_MS 20
+
+static int check_rate(const hf_rate *rate, uint32_t permits)
+{
+    if (!rate || rate->size != sizeof *rate)
+        return hf__answer_fail(HF_EINVAL, "the rate is %s; make it with HF_RATE",
+                               rate ? "of another size" : "NULL");
+    if (rate->permits == 0 || rate->period_ms < 1 || rate->period_ms > RATE_MAX_MS)
+        return hf__answer_fail(HF_EINVAL,
+                               "the rate is %" PRIu32 " permits in %" PRId64 " ms; use at least "
+                               "one permit, and a period of 1 ms to 366 days",
+                               rate->permits, rate->period_ms);
+    uint32_t burst = rate->burst ? rate->burst : rate->permits;
+    if ((double)rate->period_ms / rate->permits * burst > (double)RATE_MAX_MS)
+        return hf__answer_fail(HF_EINVAL,
+                               "a burst of %" PRIu32 " takes more than 366 days to come back at "
+                               "%" PRIu32 " permits in %" PRId64 " ms",
+                               burst, rate->permits, rate->period_ms);
+    if (permits == 0 || permits > burst)
+        return hf__answer_fail(
+            HF_EINVAL, "%" PRIu32 " permits are never there; take 1 to %" PRIu32 ", the burst",
+            permits, burst);
+    return hf__args_stop(rate->stop);
+}
+
+/* How long that number of permits takes to come back: rounded up, so that no more than the rate
+ * goes. */
+static int64_t cost_us(const hf_rate *rate, uint32_t permits)
+{
+    uint64_t period_us = (uint64_t)rate->period_ms * 1000, whole = period_us / rate->permits;
+    uint64_t rest = period_us % rate->permits * permits;
+    return (int64_t)(whole * permits + (rest + rate->permits - 1) / rate->permits);
+}
+
+/* Without the client, which may be closed meanwhile. */
+static int sleep_until(int64_t until_ms, hf_stop *stop)
+{
+    for (int64_t left_ms; (left_ms = until_ms - hf__clock_ms()) > 0;) {
+        int64_t slice_ms = stop && left_ms > RATE_SLICE_MS ? RATE_SLICE_MS : left_ms;
+        struct timespec slice = { .tv_sec = slice_ms / 1000, .tv_nsec = slice_ms % 1000 * 1000000 };
+        nanosleep(&slice, NULL);
+        if (hf_stop_is_set(stop) ||
+            (stop && stop->interrupted && stop->interrupted(stop->interrupted_arg)))
+            return hf__answer_fail(HF_CANCELED, "the stop was set; what was taken from the rate "
+                                                "limiter does not come back");
+    }
+    return HF_OK;
+}
+
+int hf_rate_take(hf_client *client, const char *name, const hf_rate *rate, uint32_t permits,
+                 int64_t wait_ms, int64_t *ret_retry_ms)
+{
+    struct hf_store_name full;
+    int64_t delay_us = 0;
+    if (ret_retry_ms)
+        *ret_retry_ms = 0;
+    int code = check_named(client, HF_CAP_RATE, "rate limiters", name, &full);
+    if (code == HF_OK)
+        code = hf__args_wait(wait_ms);
+    if (code == HF_OK)
+        code = check_rate(rate, permits);
+    if (code != HF_OK)
+        return code;
+    struct change *whole =
+        new_change(client, HF_ONESHOT_RATE_TAKE, full.text, full.length, full.hash);
+    if (!whole)
+        return hf__answer_fail(HF_ENOMEM, "out of memory");
+    bool waits_long = wait_ms < 0 || wait_ms > RATE_MAX_MS;
+    whole->call.question.rate = (struct hf_rate_ask){
+        .cost_us = cost_us(rate, permits),
+        .burst_us = cost_us(rate, rate->burst ? rate->burst : rate->permits),
+        .wait_us = (waits_long ? RATE_MAX_MS : wait_ms) * 1000,
+    };
+    code = run(whole, NULL, &delay_us, NULL);
+    if (delay_us <= 0 || (code != HF_OK && code != HF_BUSY))
+        return code;
+    int64_t delay_ms = (delay_us + 999) / 1000;
+    if (code == HF_OK)
+        return sleep_until(hf__clock_ms() + delay_ms + 1, rate->stop);
+    if (ret_retry_ms)
+        *ret_retry_ms = delay_ms;
+    return code;
+}
+
 int hf_break(hf_client *client, const char *name, const char *owner_key, uint32_t *ret_count)
 {
     HF_NO_CANCELLATION;
@@ -236,14 +330,14 @@ int hf_break(hf_client *client, const char *name, const char *owner_key, uint32_
         memcpy(whole->key, owner_key, strlen(owner_key) + 1);
         whole->call.question.key = whole->key;
     }
-    return run(whole, ret_count, NULL);
+    return run(whole, ret_count, NULL, NULL);
 }
 
 static bool note_use(void *arg, const hf_entry *entry)
 {
     bool *in_use = arg;
     bool is_value = entry->kind == HF_KIND_SEMAPHORE || entry->kind == HF_KIND_COUNTER ||
-                    entry->kind == HF_KIND_LATCH;
+                    entry->kind == HF_KIND_LATCH || entry->kind == HF_KIND_RATE;
     *in_use |= is_value || entry->role != HF_ROLE_OBJECT;
     return !*in_use;
 }
@@ -306,7 +400,7 @@ int hf_guard(hf_hold *hold, char guard[HF_GUARD_SIZE])
     if (!whole)
         return hf__answer_fail(HF_ENOMEM, "out of memory");
     whole->call.begin = begin_guard;
-    return run(whole, NULL, guard);
+    return run(whole, NULL, NULL, guard);
 }
 
 /* ---- a hold's own lease ---- */
@@ -369,7 +463,7 @@ int hf_renew(hf_hold *hold, int64_t lease_ms)
     whole->call.question.lease_ms = hf__args_lease(lease_ms);
     whole->call.begin = begin_on_lease;
     whole->call.ended = renewed;
-    return run(whole, NULL, NULL);
+    return run(whole, NULL, NULL, NULL);
 }
 
 /* The claim ends without a release: what it had at the store goes on by itself. Unless the answer
@@ -460,7 +554,7 @@ int hf_detach(hf_hold *hold, char owner_key[HF_OWNER_KEY_SIZE])
     if (apart.code == HF_OK) {
         whole->call.begin = begin_on_lease;
         whole->call.ended = detached;
-        code = run(whole, NULL, owner_key);
+        code = run(whole, NULL, NULL, owner_key);
         if (code != HF_OK) {
             hf__shard_lock(claim->shard);
             claim->held_mode = (int8_t)hf__lock_entry_needed(claim);

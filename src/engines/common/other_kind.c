@@ -10,6 +10,7 @@ static const char *const kinds[] = {
     [HF_KIND_SEMAPHORE] = "a semaphore",
     [HF_KIND_COUNTER] = "a counter",
     [HF_KIND_LATCH] = "a latch",
+    [HF_KIND_RATE] = "a rate limiter",
 };
 
 /* A store may have the number of a kind that a later version has brought. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The one-shot verbs: semaphores, counters, latches, breaking, renewing, detaching. */
+/* The one-shot verbs: semaphores, counters, latches, rate limiters, breaking, renewing, detaching.
+ */
 #include "base/clock.h"
 #include "base/testing.h"
 #include "engines/common/other_kind.h"
@@ -95,6 +96,20 @@ static int latch_change(struct txn *txn, struct hf_oneshot *change)
     }
     change->result = count > change->value ? count - change->value : 0;
     set_numbers(txn, change->result, 0);
+    return HF_OK;
+}
+
+static int rate_take(struct txn *txn, struct hf_oneshot *change)
+{
+    int code = become(txn, change, HF_KIND_RATE);
+    int64_t now_us = hf__clock_us(), full_us = (int64_t)local_get(&txn->lock->numbers);
+    if (code)
+        return code;
+    change->delay_us = hf__rate_delay_us(&change->rate, now_us, &full_us);
+    if (change->delay_us > change->rate.wait_us)
+        return HF_BUSY;
+    local_put(&txn->lock->numbers, (uint64_t)full_us);
+    HF_POINT("local:numbers");
     return HF_OK;
 }
 
@@ -253,6 +268,8 @@ static int change_name(struct local *local, struct hf_oneshot *change)
         code = forget_name(&txn);
     else if (change->verb >= HF_ONESHOT_LATCH_SET && change->verb <= HF_ONESHOT_LATCH_GET)
         code = latch_change(&txn, change);
+    else if (change->verb == HF_ONESHOT_RATE_TAKE)
+        code = rate_take(&txn, change);
     else
         code = counter_change(&txn, change);
     if (txn.damaged)

@@ -2,7 +2,9 @@
 /* Which claims may be held together, and what a grant changes. A lock's `numbers` are, by kind:
  *   semaphore  value: permits that are taken   total: permits in all
  *   counter    value: its value                total: 1 if it exists
- *   latch      value: its count                total: 0 */
+ *   latch      value: its count                total: 0
+ *   rate       both are one number: when its whole burst is there again, in microseconds */
+#include "base/clock.h"
 #include "local.h"
 
 hf_kind hf__mode_kind(hf_mode mode)
@@ -18,7 +20,7 @@ hf_kind hf__mode_kind(hf_mode mode)
 hf_kind hf__txn_kind(const struct txn *txn)
 {
     uint32_t kind = local_low(local_get(&txn->lock->shape));
-    return kind <= HF_KIND_LATCH ? (hf_kind)kind : HF_KIND_FREE;
+    return kind <= HF_KIND_RATE ? (hf_kind)kind : HF_KIND_FREE;
 }
 
 bool hf__txn_in_use(const struct txn *txn)
@@ -30,6 +32,8 @@ bool hf__txn_in_use(const struct txn *txn)
         return true;
     if (kind == HF_KIND_LATCH)
         return local_low(numbers) > 0;
+    if (kind == HF_KIND_RATE)
+        return (int64_t)numbers > hf__clock_us();
     return (kind == HF_KIND_SEMAPHORE || kind == HF_KIND_COUNTER) && local_high(numbers) > 0;
 }
 

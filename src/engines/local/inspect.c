@@ -98,9 +98,12 @@ static void show_object(struct txn *visit, struct picture *picture)
         return;
     bool semaphore = shown->entry.kind == HF_KIND_SEMAPHORE;
     uint32_t value = local_low(numbers), total = local_high(numbers);
+    int64_t left_us = shown->entry.kind == HF_KIND_RATE ? (int64_t)numbers - hf__clock_us() : 0;
     shown->entry.role = HF_ROLE_OBJECT;
     shown->entry.total = semaphore ? total : 0;
     shown->entry.value = !semaphore ? value : total > value ? total - value : 0;
+    if (shown->entry.kind == HF_KIND_RATE)
+        shown->entry.value = hf__rate_left_ms(left_us);
     shown->entry.token = local_get(&visit->lock->token);
     shown->entry.lease_left_ms = -1;
 }

@@ -128,6 +128,18 @@ static void send_value(struct connection *connection, struct redis_request *requ
     hf__connection_write(connection, request, &command);
 }
 
+static void send_rate(struct connection *connection, struct redis_request *request)
+{
+    const struct hf_oneshot *change = request->change;
+    struct command command;
+    hf__keys_script(connection, &command, REDIS_RATE_TAKE, REDIS_CHANNEL_SEMAPHORE, change->name,
+                    change->name_length);
+    hf__command_number(&command, change->rate.cost_us);
+    hf__command_number(&command, change->rate.burst_us);
+    hf__command_number(&command, change->rate.wait_us);
+    hf__connection_write(connection, request, &command);
+}
+
 static void value_answered(struct connection *connection, struct redis_request *request,
                            const redisReply *reply)
 {
@@ -140,6 +152,7 @@ static void value_answered(struct connection *connection, struct redis_request *
     bool definite;
     int code = word == 1 ? HF_OK : HF_BUSY;
     change->contacted = reply != NULL;
+    change->delay_us = number;
     change->result = number < 0 ? 0 : number > UINT32_MAX ? UINT32_MAX : (uint32_t)number;
     if (word == -1 && second) {
         code = HF_EKIND;
@@ -209,6 +222,9 @@ static void set_question(struct redis_request *request, struct hf_oneshot *chang
     } else if (change->verb == HF_ONESHOT_RENEW) {
         request->send = send_extend;
         request->answered = extend_answered;
+    } else if (change->verb == HF_ONESHOT_RATE_TAKE) {
+        request->send = send_rate;
+        request->answered = value_answered;
     } else {
         request->send = send_value;
         request->answered = value_answered;

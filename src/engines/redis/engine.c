@@ -264,7 +264,7 @@ static const char *const schemes[] = { "redis",           "rediss",
 #define PLAIN_CAPS (HF_CAP_MUTEX | HF_CAP_DETACH | HF_CAP_INSPECT | HF_CAP_BREAK)
 #define CAPS                                                                                       \
     (PLAIN_CAPS | HF_CAP_FAIR | HF_CAP_RW | HF_CAP_UPGRADE | HF_CAP_PERMIT | HF_CAP_COUNTER |      \
-     HF_CAP_LATCH)
+     HF_CAP_LATCH | HF_CAP_RATE)
 
 const struct hf_engine_ops hf__redis = {
     .name = "redis",

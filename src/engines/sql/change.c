@@ -80,6 +80,31 @@ static void begin_value(struct sql *sql, struct sql_task *task)
     hf__link_run(sql, task, verb->script);
 }
 
+static void rate_answered(struct sql_task *task, const struct sql_answer *answer)
+{
+    struct hf_oneshot *change = task->change;
+    int64_t word = hf__answer_number(answer, 0, 0);
+    if (answer->failure) {
+        change_failed(task, answer);
+        return;
+    }
+    change->delay_us = hf__answer_number(answer, 0, 1);
+    if (word >= SQL_OTHER_KIND)
+        hf__refuse_other_kind(&change->error, change->name, (hf_kind)(word - SQL_OTHER_KIND),
+                              HF_KIND_RATE);
+    finish(task, word >= SQL_OTHER_KIND ? HF_EKIND : word == 1 ? HF_OK : HF_BUSY);
+}
+
+static void begin_rate(struct sql *sql, struct sql_task *task)
+{
+    const struct hf_rate_ask *ask = &task->change->rate;
+    hf__task_number(task, SQL_P_COST_US, ask->cost_us);
+    hf__task_number(task, SQL_P_BURST_US, ask->burst_us);
+    hf__task_number(task, SQL_P_WAIT_US, ask->wait_us);
+    task->done = rate_answered;
+    hf__link_run(sql, task, SQL_RATE_TAKE);
+}
+
 /* ---- breaking ---- */
 
 static void break_answered(struct sql_task *task, const struct sql_answer *answer)
@@ -246,6 +271,8 @@ void hf__sql_oneshot(struct hf_engine *engine, struct hf_oneshot *change)
         begin_renewal(sql, task);
     else if (change->verb == HF_ONESHOT_SCHEMA)
         begin_schema(sql, task);
+    else if (change->verb == HF_ONESHOT_RATE_TAKE)
+        begin_rate(sql, task);
     else
         begin_value(sql, task);
 }

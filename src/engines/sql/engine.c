@@ -176,7 +176,7 @@ static void why_silent_sql(struct hf_engine *engine, struct hf_op *op, hf_error 
 #define SQL_CAPS                                                                                   \
     (HF_CAP_MUTEX | HF_CAP_FAIR | HF_CAP_RW | HF_CAP_UPGRADE | HF_CAP_PERMIT | HF_CAP_COUNTER |    \
      HF_CAP_LATCH | HF_CAP_TOKEN | HF_CAP_DETACH | HF_CAP_INSPECT | HF_CAP_INSPECT_ALL |           \
-     HF_CAP_BREAK | HF_CAP_SCHEMA)
+     HF_CAP_BREAK | HF_CAP_SCHEMA | HF_CAP_RATE)
 /* The tables of other programs have mutexes, and no room for more. */
 #define LAYOUT_CAPS                                                                                \
     (HF_CAP_MUTEX | HF_CAP_TOKEN | HF_CAP_INSPECT | HF_CAP_INSPECT_ALL | HF_CAP_BREAK |            \

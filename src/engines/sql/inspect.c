@@ -67,6 +67,9 @@ static void read_object(hf_entry *entry, const struct sql_answer *answer, unsign
         entry->total = (uint32_t)value;
         entry->value = value > taken ? (uint32_t)(value - taken) : 0;
     }
+    /* An object's row has begun at 0: the column is the clock. */
+    if (entry->kind == HF_KIND_RATE)
+        entry->value = hf__rate_left_ms(value - hf__answer_number(answer, row, COLUMN_SINCE));
     if (entry->kind != HF_KIND_MUTEX && entry->kind != HF_KIND_FAIR && entry->kind != HF_KIND_RW)
         return;
     entry->value = 0;
@@ -112,11 +115,13 @@ static void add_entry(struct hf_oneshot *query, const struct sql_answer *answer,
 static bool is_unused(const struct sql_answer *answer, unsigned row)
 {
     hf_kind kind = (hf_kind)hf__answer_number(answer, row, COLUMN_KIND);
+    bool is_full = hf__answer_number(answer, row, COLUMN_VALUE) <=
+                   hf__answer_number(answer, row, COLUMN_SINCE);
     bool alone = row + 1 == answer->row_count ||
                  hf__answer_number(answer, row + 1, COLUMN_ROLE) == HF_ROLE_OBJECT;
     return hf__answer_number(answer, row, COLUMN_ROLE) == HF_ROLE_OBJECT && alone &&
            (kind == HF_KIND_FREE || kind == HF_KIND_MUTEX || kind == HF_KIND_FAIR ||
-            kind == HF_KIND_RW);
+            kind == HF_KIND_RW || (kind == HF_KIND_RATE && is_full));
 }
 
 /* No lock has ever been taken here. */

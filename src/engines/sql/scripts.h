@@ -30,6 +30,7 @@ enum sql_script_number {
     SQL_COUNTER_RETURN, /* ... or no caller hears it */
     SQL_LATCH_CHANGE,
     SQL_LATCH_WAIT,
+    SQL_RATE_TAKE,
     SQL_LEAVE_QUEUE,
     SQL_ATTACH,
     SQL_BREAK,
@@ -71,6 +72,9 @@ enum sql_parameter {
     SQL_P_INFO_TEXT, /* text: the same as info */
     SQL_P_SCHEMA,    /* text: the schema that the URL names, or "" */
     SQL_P_STALE_S,   /* the seconds after which a row of another program is out of date; 0: never */
+    SQL_P_COST_US,   /* of a rate limiter: what is taken, */
+    SQL_P_BURST_US,  /* how far it may be ahead, */
+    SQL_P_WAIT_US,   /* and how long the caller waits */
     SQL_PARAMETER_COUNT
 };
 

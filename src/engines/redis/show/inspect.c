@@ -16,7 +16,8 @@
 #define CLIENTS_MAX 2000
 
 /* The script's words. */
-static const char *const kinds[] = { "", "mutex", "fair", "rw", "semaphore", "counter", "latch" };
+static const char *const kinds[] = { "",          "mutex",   "fair",  "rw",
+                                     "semaphore", "counter", "latch", "limiter" };
 
 static hf_kind kind_of(const redisReply *word)
 {

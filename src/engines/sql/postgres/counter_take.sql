@@ -28,7 +28,7 @@ WHERE w.owner <> :owner
   AND EXISTS (SELECT FROM hf_hold h WHERE h.name = :name AND h.owner = :owner);
 SELECT CASE
     WHEN EXISTS (SELECT FROM hf_hold h WHERE h.name = :name AND h.owner = :owner) THEN 1
-    WHEN l.kind = 4 OR l.kind = 6 OR (l.kind IN (1, 2) AND l.owner IS NOT NULL
+    WHEN l.kind IN (4, 6, 7) OR (l.kind IN (1, 2) AND l.owner IS NOT NULL
       AND l.expires_us > @now@) OR (l.kind = 3 AND EXISTS (SELECT FROM hf_hold h
       WHERE h.name = :name AND h.expires_us > @now@ AND h.mode <> 6)) THEN 20 + l.kind
     ELSE 0 END, 0::bigint, 9223372036854775807,

@@ -6,13 +6,14 @@ SELECT 1 FROM hf_lock WHERE name = :name FOR UPDATE;
 DELETE FROM hf_hold WHERE name = :name AND expires_us <= @now@;
 DELETE FROM hf_wait WHERE name = :name AND expires_us <= @now@;
 DELETE FROM hf_lock
-WHERE name = :name AND kind IN (0, 1, 2, 3) AND (owner IS NULL OR expires_us <= @now@)
+WHERE name = :name AND (kind IN (0, 1, 2, 3) OR (kind = 7 AND value <= @now@))
+  AND (owner IS NULL OR expires_us <= @now@)
   AND token < @now@ - 1000000
   AND NOT EXISTS (SELECT 1 FROM hf_hold h WHERE h.name = :name AND h.mode <> 6)
   AND NOT EXISTS (SELECT 1 FROM hf_wait w WHERE w.name = :name);
 -- How many rows say that it is in use, and for how many microseconds a free one stays.
 SELECT (SELECT COUNT(*) FROM hf_lock l
-    WHERE l.name = :name AND (l.kind > 3 OR (l.owner IS NOT NULL AND l.expires_us > @now@)
+    WHERE l.name = :name AND ((l.kind > 3 AND NOT (l.kind = 7 AND l.value <= @now@)) OR (l.owner IS NOT NULL AND l.expires_us > @now@)
       OR EXISTS (SELECT 1 FROM hf_hold h WHERE h.name = :name AND h.mode <> 6)
       OR EXISTS (SELECT 1 FROM hf_wait w WHERE w.name = :name))),
   COALESCE((SELECT token + 1000000 - @now@ FROM hf_lock WHERE name = :name), 0);

@@ -128,7 +128,11 @@ if is == 'string' and tonumber(redis.call('get', lock)) then
         return show_semaphore()
     end
     local shown = kind and string.sub(kind, 3) or 'counter'
-    return {shown, 0, redis.call('get', lock), '0', {}, places(), 1, kind and 0 or 1}
+    local value = redis.call('get', lock)
+    if kind == 'a limiter' then
+        value = math.max(0, math.floor(tonumber(value) / 1000) - now_ms)
+    end
+    return {shown, 0, value, '0', {}, places(), 1, kind and 0 or 1}
 end
 local kind_of_lock = is == 'hash' and kind_of_hash(lock, true)
 if is ~= 'none' and not kind_of_lock then

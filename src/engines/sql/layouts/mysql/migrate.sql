@@ -1,4 +1,4 @@
--- include ../../mysql/schema.sql
+-- include ../../tables/mysql/schema.sql
 -- answer
 SELECT COUNT(*) FROM {table} WHERE {live};
 -- What has no end there is kept for a day. 100 characters are 400 bytes at most.

@@ -1,4 +1,4 @@
--- include ../../postgres/schema.sql
+-- include ../../tables/postgres/schema.sql
 -- answer
 SELECT count(*) FROM {table} WHERE {live};
 -- What has no end there is kept for a day.
