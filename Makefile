@@ -50,6 +50,7 @@ check: deps
 	tools/check
 
 # The same, and what check leaves out: more versions of other libraries, more builds, longer runs.
+check-all: WHAT = check-all
 check-all: deps
 	tools/check --all
 

@@ -133,6 +133,7 @@ class Process:
                                       stdout=subprocess.PIPE,
                                       stderr=options.get('stderr', subprocess.PIPE),
                                       start_new_session=True,
+                                      pass_fds=options.get('descriptors', ()),
                                       preexec_fn=options.get('before'))
         self.pid = self.popen.pid
 
