@@ -252,15 +252,16 @@ static void split(struct cluster *cluster, hf_mode mode, const char *name)
     hf_close(client);
 }
 
-/* A writer's lease is in one key, which is enough to be renewed. */
-static void part_under_a_writer(struct cluster *cluster, const char *name)
+/* A writer's lease is in one key, which is enough to be renewed, however it became one. */
+static void part_under_a_writer(struct cluster *cluster, hf_mode mode, const char *name)
 {
     int64_t lease_ms = 9000 * test_slow();
     hf_client *client = open_on(cluster, lease_ms);
     hf_hold *hold = NULL;
     unsigned slot = cluster_slot(cluster, name);
 
-    CHECK_CODE(hf_lock(client, name, SOON_MS, LOCK_OPTIONS(.mode = HF_WRITE), &hold), HF_OK);
+    CHECK_CODE(hf_lock(client, name, SOON_MS, LOCK_OPTIONS(.mode = mode), &hold), HF_OK);
+    CHECK_CODE(hf_upgrade(hold, SOON_MS), HF_OK);
     cluster_part(cluster, 0, 1, slot);
     shorten(cluster, name, lease_ms * 2 / 3);
     EVENTUALLY(left_ms(cluster, name) > lease_ms * 2 / 3, SOON_MS);
@@ -282,7 +283,9 @@ TEST(holds_whose_keys_are_at_two_servers_are_not_lost)
     cluster_name(&cluster, "permits", 0, 5000, name, sizeof(name));
     split(&cluster, HF_PERMIT, name);
     cluster_name(&cluster, "writers", 0, 5000, name, sizeof(name));
-    part_under_a_writer(&cluster, name);
+    part_under_a_writer(&cluster, HF_WRITE, name);
+    cluster_name(&cluster, "upgraded", 0, 5000, name, sizeof(name));
+    part_under_a_writer(&cluster, HF_UPGRADE, name);
     cluster_kill(&cluster);
 }
 

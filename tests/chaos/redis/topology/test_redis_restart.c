@@ -122,7 +122,7 @@ TEST(a_server_that_comes_back_empty_serves_who_waits)
 /* What was detached is nobody's connection's: it waits for its key at the server. */
 TEST(detached_holds_survive_the_server)
 {
-    static const hf_mode modes[] = { HF_MUTEX, HF_FAIR, HF_READ, HF_WRITE, HF_PERMIT };
+    static const hf_mode modes[] = { HF_MUTEX, HF_FAIR, HF_READ, HF_UPGRADE, HF_WRITE, HF_PERMIT };
     enum { COUNT = sizeof(modes) / sizeof(modes[0]) };
     struct server server = { .arguments = keeps_all };
     char keys[COUNT][HF_OWNER_KEY_SIZE], name[20];
@@ -147,7 +147,7 @@ TEST(detached_holds_survive_the_server)
         snprintf(name, sizeof(name), "name-%d", i);
         CHECK_CODE(hf_attach(client, name, keys[i], &hold), HF_OK);
         CHECK_INT(hf_hold_mode(hold), modes[i]);
-        CHECK(hf_token(hold) == tokens[i] || modes[i] == HF_READ);
+        CHECK(hf_token(hold) == tokens[i] || modes[i] == HF_READ || modes[i] == HF_UPGRADE);
         CHECK(hf_held(hold));
         give_back(hold);
         check_nothing_left(client, name);
