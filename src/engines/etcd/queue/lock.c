@@ -266,6 +266,7 @@ void hf__etcd_wrong_kind(struct etcd *etcd, struct etcd_claim *claim)
 static void hold_begin(struct etcd *etcd, struct etcd_claim *claim, int64_t revision)
 {
     struct hf_op *op = claim->op;
+    /* mutant: etcd-term-of-a-leader */
     op->out.token = (uint64_t)(op->in.election ? claim->created : revision);
     op->out.rests_on = &claim->session->lease;
     if (op->in.lease_ms > 0)
