@@ -17,7 +17,8 @@ struct exporter_owner {
     uint32_t permits, rank;
     int64_t since_ms; /* where the store does not know: since the exporter has seen it */
     int64_t pid;
-    const char *key, *text, *host;
+    uint64_t id; /* of its key, which is not shown: unlock and break take it */
+    const char *text, *host;
 };
 
 struct exporter_lock {

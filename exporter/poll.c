@@ -105,13 +105,13 @@ static int64_t look(struct poll *poll)
 
     if (!view)
         return pause_ms;
-    if (view->up)
-        examine(poll);
-    int64_t took_ms = cli_now_ms() - view->taken_ms;
+    bool up = view->up;
     if (pause_ms < PAUSES * view->answer_ms)
         pause_ms = PAUSES * view->answer_ms;
-    view->valid_until_ms = cli_now_ms() + pause_ms + 3 * took_ms + LATE_MS;
+    view->valid_until_ms = cli_now_ms() + pause_ms + 3 * view->answer_ms + LATE_MS;
     publish(exporter, view);
+    if (up)
+        examine(poll);
     return pause_ms;
 }
 
@@ -144,6 +144,12 @@ static void *run(void *arg)
     return NULL;
 }
 
+static bool show_none(void *arg, const hf_entry *entry)
+{
+    (void)arg, (void)entry;
+    return false;
+}
+
 int exporter_poll_begin(struct exporter *exporter, pthread_t *thread)
 {
     struct poll *poll = calloc(1, sizeof(*poll));
@@ -153,9 +159,14 @@ int exporter_poll_begin(struct exporter *exporter, pthread_t *thread)
         return CLI_INTERNAL;
     poll->exporter = exporter;
     code = open_store(poll);
+    /* A store that shows no locks says so without being asked. */
+    if (poll->client && !(hf_caps(poll->client) & HF_CAP_INSPECT))
+        code = hf_inspect(poll->client, NULL, show_none, NULL);
     if (code == HF_EINVAL || code == HF_ENOTSUP || code == HF_ENOMEM) {
+        code = cli_fail(exporter->settings, code, hf_last_error());
+        hf_close(poll->client);
         free(poll);
-        return cli_fail(exporter->settings, code, hf_last_error());
+        return code;
     }
     (void)look(poll);
     if (pthread_create(thread, NULL, run, poll) == 0)

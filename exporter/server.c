@@ -132,6 +132,9 @@ static enum MHD_Result answer_health(struct exporter *exporter, struct MHD_Conne
     if (!up)
         snprintf(text, sizeof(text), "%s\n", view ? view->error : hf_code_text(HF_ENOMEM));
     pthread_mutex_unlock(&exporter->mutex);
+    /* The reason has the store's address in it. */
+    if (!up && !is_authorized(exporter, connection))
+        snprintf(text, sizeof(text), "the store does not answer\n");
     return answer_text(connection, up ? MHD_HTTP_OK : MHD_HTTP_SERVICE_UNAVAILABLE, text);
 }
 

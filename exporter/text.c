@@ -148,9 +148,8 @@ static void print_owners(FILE *out, const struct exporter_view *view,
     for (; owner < end && printed < OWNERS_SHOWN; owner++) {
         if (owner->role != role)
             continue;
-        fprintf(out, "%s{\"age_ms\":%" PRId64 ",\"permits\":%" PRIu32, printed++ ? "," : "",
-                owner->since_ms, owner->permits);
-        print_string(out, "key", owner->key);
+        fprintf(out, "%s{\"age_ms\":%" PRId64 ",\"permits\":%" PRIu32 ",\"id\":\"%016" PRIx64 "\"",
+                printed++ ? "," : "", owner->since_ms, owner->permits, owner->id);
         print_string(out, "text", owner->text);
         print_string(out, "host", owner->host);
         fprintf(out, ",\"pid\":%" PRId64 "}", owner->pid);

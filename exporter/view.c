@@ -141,11 +141,11 @@ static void add_owner(struct taking *taking, const hf_entry *entry)
                                     .permits = entry->permits,
                                     .since_ms = entry->since_ms,
                                     .pid = entry->pid,
-                                    .key = keep_text(view, entry->owner_key),
+                                    .id = hash_on(0, entry->owner_key, strlen(entry->owner_key)),
                                     .text = keep_text(view, entry->owner_text),
                                     .host = keep_text(view, entry->host) };
 
-    hash = hash_on(hash, owner.key, strlen(owner.key));
+    hash = hash_on(hash, &owner.id, sizeof(owner.id));
     if (owner.since_ms < 0)
         owner.since_ms = age_seen(taking, hash);
     view->identity += hash_on(hash, &entry->rank, sizeof(entry->rank)) + entry->permits;

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """exporter: metrics, health and the events of its page, on this machine's store and on Redis."""
+import json
 import os
 import re
 import shutil
@@ -144,6 +145,9 @@ def the_page_is_told_of_each_change(box):
     state = events.wait_for(lambda locks: locks['nightly'].get('waited'))
     lock, = state['locks']
     equal((lock['waiters'][0]['text'], lock['history'][-1]), ('the waiter', '%'))
+    shown, keys = json.dumps(state), box.picture('nightly')[0]
+    for owner in keys['holders'] + keys['waiters']:
+        assert owner['owner'] not in shown, 'the key takes the lock away'
     holder.signal(signal.SIGTERM)
     state = events.wait_for(lambda locks: not locks['nightly'].get('held'))
     contains(state['locks'][0]['history'], '#')
@@ -181,6 +185,11 @@ def a_store_that_is_not_there_is_down(box):
     contains(exporter.ask('/healthz').text, 'missing')
     equal(exporter.status('/healthz'), 503)
     equal(os.path.exists(box.file('missing')), False, 'it is not made')
+    with open(box.file('token'), 'w', encoding='utf-8') as file:
+        file.write('secret')
+    guarded = Exporter(box, '-e', missing, '--token-file', box.file('token'))
+    assert 'missing' not in guarded.ask('/healthz').text, 'where the store is'
+    contains(guarded.ask('/healthz', Authorization='Bearer secret').text, 'missing')
     equal(Exporter(box, '-e', 'local:').status('/healthz'), 200, 'the default one is only empty')
 
 
@@ -257,7 +266,9 @@ def wrong_calls_are_refused(box):
                         (('--tls-cert', 'x'), '--tls-key go together'),
                         (('--tls-cert', '/dev/null', '--tls-key', '/nix'), 'cannot be read'),
                         (('--token-file', '/dev/null'), 'its first line'),
-                        (('-e', 'nix://x'), 'nix'), (('redis://x',), '-e redis://x')):
+                        (('-e', 'nix://x'), 'nix'), (('redis://x',), '-e redis://x'),
+                        (('-e', 'quorum:redis://127.0.0.1:1,redis://127.0.0.1:2,'
+                          'redis://127.0.0.1:3'), 'shows no holders')):
         contains(box.expect(64, 'exporter', *words).err, part)
     taken = socket.create_server(('127.0.0.1', 0))
     contains(box.expect(69, 'exporter', '--listen',
