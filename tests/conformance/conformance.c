@@ -59,6 +59,14 @@ bool store_has_threads(void)
     return scheme_begins("mysql:") || scheme_begins("mariadb:");
 }
 
+int store_rounds(int count)
+{
+    bool is_dear = scheme_begins("postgres") || store_has_threads() || scheme_begins("zk") ||
+                   scheme_begins("etcd");
+
+    return is_dear && !getenv("HOLDFAST_TEST_ALL_ROUNDS") ? count / 4 : count;
+}
+
 static long long started_at;
 
 __attribute__((constructor)) static void prepare(void)

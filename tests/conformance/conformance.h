@@ -25,6 +25,10 @@ bool store_has_threads(void);
 /* Has each reader a token of its own, larger than that of the last writer? */
 bool store_numbers_readers(void);
 
+/* How often to do what `count` rounds try: a quarter of it where a round keeps a server busy for
+ * milliseconds, unless $HOLDFAST_TEST_ALL_ROUNDS asks for all. */
+int store_rounds(int count);
+
 /* A name no other test uses, the same in all processes of one. Valid until this thread ends, or has
  * asked for 32 more. */
 const char *name_of(const char *stem);

@@ -182,12 +182,13 @@ TEST(canceling_races_with_the_grant)
     _Atomic int *stop = shared_memory(sizeof(*stop));
     struct child rival;
     int granted = 0;
+    const int rounds = store_rounds(1000);
 
     store_url();
     child_start(&rival, lock_and_unlock, stop);
     child_wait_for(&rival, "ready");
     hf_client *client = open_client();
-    for (int i = 0; i < 1000; i++) {
+    for (int i = 0; i < rounds; i++) {
         struct outcome outcome = { 0 };
         hf_request request = ask(client, HF_FOREVER, &outcome);
         hf_cancel(client, request);
@@ -195,7 +196,7 @@ TEST(canceling_races_with_the_grant)
         CHECK(outcome.code == HF_CANCELED || outcome.code == HF_OK);
         granted += outcome.code == HF_OK;
     }
-    test_note("%d of 1000 were granted, the others canceled", granted);
+    test_note("%d of %d were granted, the others canceled", granted, rounds);
     *stop = 1;
     child_join(&rival);
     check_nothing_left(client, name_of("one"));

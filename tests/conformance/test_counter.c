@@ -128,7 +128,7 @@ static void add_and_take(void *arg, int index)
     hf_client *client = open_client();
 
     (void)arg;
-    for (int i = 0; i < 200; i++)
+    for (int i = 0; i < store_rounds(200); i++)
         if (index % 2)
             CHECK_CODE(hf_counter_add(client, name_of("count"), 2), HF_OK);
         else
@@ -149,11 +149,11 @@ TEST(nothing_is_lost_and_nothing_appears)
 /* A request that is canceled while the store grants it must not keep what it took. */
 TEST(canceling_loses_no_units)
 {
-    enum { ROUNDS = 2000 };
-    hf_client *client = open_with_value(ROUNDS);
+    const int rounds = store_rounds(2000);
+    hf_client *client = open_with_value((uint32_t)rounds);
     uint32_t taken = 0;
 
-    for (int i = 0; i < ROUNDS; i++) {
+    for (int i = 0; i < rounds; i++) {
         struct outcome outcome = { 0 };
         hf_request request;
         CHECK_CODE(hf_lock_async(client, name_of("count"), HF_FOREVER,
@@ -164,8 +164,8 @@ TEST(canceling_loses_no_units)
         WAIT_OUTCOME(&outcome);
         taken += outcome.code == HF_OK;
     }
-    test_note("%u of %d were canceled too late", taken, ROUNDS);
-    EVENTUALLY(value_of(client) == ROUNDS - taken, SOON_MS);
+    test_note("%u of %d were canceled too late", taken, rounds);
+    EVENTUALLY(value_of(client) == (uint32_t)rounds - taken, SOON_MS);
     hf_close(client);
 }
 

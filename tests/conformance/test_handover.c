@@ -2,7 +2,7 @@
 /* Quiet hand-over between two parties, many times: a lost wake-up shows as a stall of seconds. */
 #include "conformance.h"
 
-#define ROUNDS 2000
+#define ROUNDS store_rounds(2000)
 /* Far above any scheduling, far below a wake that comes by a backstop or not at all. */
 #define STALL_MS 5000
 

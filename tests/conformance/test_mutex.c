@@ -143,17 +143,17 @@ static void check_exclusion(hf_mode mode, int processes, int threads, int rounds
 
 TEST(eight_processes_of_eight_threads_exclude_each_other)
 {
-    check_exclusion(HF_MUTEX, 8, 8, 200);
+    check_exclusion(HF_MUTEX, 8, 8, store_rounds(200));
 }
 
 TEST(fair_owners_exclude_each_other)
 {
-    check_exclusion(HF_FAIR, 8, 8, 50);
+    check_exclusion(HF_FAIR, 8, 8, store_rounds(50));
 }
 
 TEST(writers_exclude_each_other)
 {
-    check_exclusion(HF_WRITE, 8, 8, 50);
+    check_exclusion(HF_WRITE, 8, 8, store_rounds(50));
 }
 
 TEST(eight_processes_of_64_threads_exclude_each_other)

@@ -269,7 +269,7 @@ static void read_and_write(void *arg, int index)
     struct pages *pages = arg;
     hf_client *client = open_client();
 
-    for (int i = 0; i < 300; i++) {
+    for (int i = 0; i < store_rounds(300); i++) {
         hf_hold *hold;
         hf_mode mode = (i + index) % 4 ? HF_READ : HF_WRITE;
         CHECK_CODE(hf_lock(client, name_of("rw"), HF_FOREVER, LOCK_OPTIONS(.mode = mode), &hold),
@@ -292,6 +292,6 @@ TEST(readers_never_see_half_a_write)
     need(client, HF_CAP_RW);
     TEST_TIMEOUT(300); /* behind a pooler all of them poll */
     processes_run(8, read_and_write, pages);
-    CHECK_INT(pages->left, 8 * 300 / 4);
+    CHECK_INT(pages->left, 8 * store_rounds(300) / 4);
     hf_close(client);
 }

@@ -347,7 +347,7 @@ static void park(void *arg, int index)
     hf_client *client = open_client();
     uint32_t size = index % 3 + 1;
 
-    for (int i = 0; i < 200; i++) {
+    for (int i = 0; i < store_rounds(200); i++) {
         hf_hold *hold;
         CHECK_CODE(hf_lock(client, name_of("sem"), HF_FOREVER,
                            LOCK_OPTIONS(.mode = HF_PERMIT, .permits = size, .limit = 5), &hold),
@@ -368,7 +368,7 @@ TEST(a_car_park_is_never_overfull)
 
     TEST_TIMEOUT(300); /* behind a pooler all of them poll */
     processes_run(8, park, cars);
-    CHECK_INT(cars->rounds, 8 * 200);
+    CHECK_INT(cars->rounds, 8 * store_rounds(200));
     CHECK_CODE(try_permits(client, 5, 5, &hold), HF_OK);
     give_back(hold);
     hf_close(client);
@@ -381,7 +381,7 @@ static void try_to_park(void *arg, int index)
     hf_client *client = open_client();
     uint32_t size = index % 2 + 1;
 
-    for (int i = 0; i < 300; i++) {
+    for (int i = 0; i < store_rounds(300); i++) {
         hf_hold *hold;
         int code = try_permits(client, size, 4, &hold);
         CHECK(code == HF_OK || code == HF_BUSY);

@@ -132,7 +132,7 @@ static void note_tokens(void *arg, int index)
     hf_client *client = open_client();
 
     (void)index;
-    for (int i = 0; i < 200; i++) {
+    for (int i = 0; i < store_rounds(200); i++) {
         hf_hold *hold;
         CHECK_CODE(hf_lock(client, name_of("one"), HF_FOREVER, NULL, &hold), HF_OK);
         CHECK(hf_token(hold) > record->token);

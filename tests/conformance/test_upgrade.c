@@ -204,7 +204,7 @@ static void read_then_increment(void *arg, int index)
     volatile long *number = arg;
     hf_client *client = open_client();
 
-    for (int i = 0; i < 100; i++) {
+    for (int i = 0; i < store_rounds(100); i++) {
         hf_hold *hold;
         hf_mode mode = index % 2 ? HF_READ : HF_UPGRADE;
         CHECK_CODE(hf_lock(client, name_of("rw"), HF_FOREVER, LOCK_OPTIONS(.mode = mode), &hold),
@@ -230,7 +230,7 @@ TEST(nobody_writes_between_reading_and_upgrading)
     need_upgrade(client);
     TEST_TIMEOUT(120);
     processes_run(8, read_then_increment, (void *)(uintptr_t)number);
-    CHECK_INT(*number, 4 * 100);
+    CHECK_INT(*number, 4 * store_rounds(100));
     hf_close(client);
 }
 
