@@ -441,6 +441,35 @@ TEST(killed_server_has_kept_the_lock)
     }
 }
 
+/* The server writes its log for what waits for the disk, and by itself only each 10 seconds. */
+TEST(server_that_forgets_a_place_by_its_death_forgets_no_grant_behind_it)
+{
+    struct sql_server server = { .options = { "-c", "wal_writer_delay=10000" } };
+    struct outcome outcome = { 0 };
+
+    sql_server_start(&server, "postgres");
+    hf_client *client = sql_open(&server, server.port, SOON_MS, LEASE_MS);
+    hf_client *other = sql_open(&server, server.port, SOON_MS, LEASE_MS);
+    hf_hold *one = take_patiently(other, "one"), *two = NULL;
+    begin_wait(client, "one", HF_MUTEX, &outcome);
+    for (int kills = 0; kills < 2; kills++) {
+        EVENTUALLY(waiters(other, "one") == 1, SOON_MS);
+        if (kills == 1)
+            two = take_patiently(client, "two");
+        sql_server_kill(&server);
+        sql_server_start_again(&server);
+    }
+    EVENTUALLY(probe(other, "two", HF_MUTEX, 0) != HF_UNREACHABLE, SOON_MS);
+    CHECK_CODE(probe(other, "two", HF_MUTEX, 0), HF_BUSY);
+    CHECK_INT(outcome.calls, 0);
+    give_back(one);
+    give_back(await_grant(&outcome));
+    give_back(two);
+    hf_close(client);
+    hf_close(other);
+    sql_server_kill(&server);
+}
+
 /* ---- rows that other programs have locked ---- */
 
 static void lock_row_for_7_s(void *arg)
