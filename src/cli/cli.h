@@ -44,9 +44,10 @@ struct cli_settings {
     /* elect: its locks are leaderships; or it only shows the leader. */
     bool candidate, observe;
     int64_t busy_exit, grace_ms, max_run_ms, min_hold_ms;
-    /* break and show. */
+    /* break, show and top. */
     int64_t token, watch_ms;
-    bool watch, yes;
+    bool watch, yes, once;
+    char *sort;
     /* doctor, bench. */
     bool fix, quick;
     /* exporter; the hosts that it answers to are in `names`. */
@@ -82,7 +83,8 @@ enum cli_verb_bit {
     CLI_GC = 0x10000,
     CLI_EXPORTER = 0x20000,
     CLI_RATE = 0x40000,
-    CLI_ANY = 0x7ffff
+    CLI_TOP = 0x80000,
+    CLI_ANY = 0xfffff
 };
 
 struct cli_verb {
@@ -125,7 +127,7 @@ extern const char cli_help_run[], cli_help_try[], cli_help_lock[], cli_help_rene
     cli_help_unlock[], cli_help_show[], cli_help_held[], cli_help_break[], cli_help_sem[],
     cli_help_counter[], cli_help_latch[], cli_help_elect[], cli_help_doctor[], cli_help_bench[],
     cli_help_exporter[], cli_help_torture[], cli_help_schema[], cli_help_gc[], cli_help_complete[],
-    cli_help_rate[], cli_help_options[];
+    cli_help_rate[], cli_help_top[], cli_help_options[];
 
 /* ---- program.c ---- */
 

@@ -135,6 +135,19 @@ const char cli_help_show[] =
     "On Redis a list has the names that holdfast took within 12 hours, has set, or waits for.\n"
     "Other locks, a Java client's for example, are shown when asked for by name.\n";
 
+const char cli_help_top[] =
+    "holdfast top [NAME|PATTERN]\n"
+    "\n"
+    "  holdfast top                      # names with waiters first; h shows the keys\n"
+    "  holdfast top 'orders/*'           # only these\n"
+    "  holdfast top --once --sort age    # one picture as text, the oldest holds first\n"
+    "\n"
+    "      --once        print one picture; also where there is no terminal\n"
+    "      --sort KEY    waiters (default), age, wait, changes, name\n"
+    "      --every DUR   from one picture to the next (1s); a large store takes longer\n"
+    "\n"
+    "Keys sort and filter, look at one name, and break a lock after a question.\n";
+
 const char cli_help_held[] =
     "holdfast held NAME\n"
     "\n"

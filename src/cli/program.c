@@ -22,9 +22,11 @@ int cli_program_run(const char *name, char **argv)
         self[0] = '\0';
     folder = dirname(self);
     snprintf(place, PLACE_SIZE, "%s/../../build.ninja", folder);
-    if (access(place, F_OK) == 0)
-        snprintf(place, PLACE_SIZE, "%s/../../%s/holdfast-%s", folder, name, name);
-    else
+    if (access(place, F_OK) == 0) {
+        snprintf(place, PLACE_SIZE, "%s/holdfast-%s", folder, name);
+        if (access(place, F_OK) != 0)
+            snprintf(place, PLACE_SIZE, "%s/../../%s/holdfast-%s", folder, name, name);
+    } else
         snprintf(place, PLACE_SIZE, "%s/" CLI_PROGRAMS "/holdfast-%s", folder, name);
     execv(place, argv);
     if (errno == ENOENT)

@@ -10,6 +10,7 @@ const struct cli_verb cli_verbs[] = {
     { "renew", CLI_RENEW, false, cli_renew, "give such a lock a new lease", cli_help_renew },
     { "unlock", CLI_UNLOCK, false, cli_unlock, "release such a lock", cli_help_unlock },
     { "show", CLI_SHOW, false, cli_show, "show holders and waiters", cli_help_show },
+    { "top", CLI_TOP, false, NULL, "watch the names in use on a screen", cli_help_top, true },
     { "held", CLI_HELD, false, cli_held, "whether a lock is held", cli_help_held },
     { "break", CLI_BREAK, false, cli_break, "take a lock away from its holder", cli_help_break },
     { "sem", CLI_SEM, false, cli_sem, "set and look at semaphores", cli_help_sem },
