@@ -24,10 +24,10 @@ local function line_up(place, ahead)
     redis.call('pexpire', alive, PLACE_MS)
 end
 
--- Did it have a place?
-local function leave_line(place)
-    redis.call('zrem', alive, place)
-    return redis.call('zrem', queue, place) == 1
+-- Did it have one of these places?
+local function leave_line(...)
+    redis.call('zrem', alive, ...)
+    return redis.call('zrem', queue, ...) > 0
 end
 
 -- Is another claim before it in line?

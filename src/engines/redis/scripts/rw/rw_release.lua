@@ -87,9 +87,7 @@ local function reader_leaves()
     return alive
 end
 
-local waited = leave_line('read 0 ' .. field)
-waited = leave_line('upgrade 0 ' .. field) or waited
-waited = leave_line('write 0 ' .. field) or waited
+local waited = leave_line('read 0 ' .. field, 'upgrade 0 ' .. field, 'write 0 ' .. field)
 local released = 0
 local is = redis.call('type', lock).ok
 if is ~= 'hash' then
