@@ -68,6 +68,8 @@ def a_mode_that_came_too_late_is_a_finding(box):
 
 @test
 def doctor_fix_of_this_machine_is_for_the_shell(box):
+    place = box.environment['HOLDFAST_DIR'] = box.file("it's a place, with quotes")
+    os.mkdir(place)
     box.expect(0, 'run', 'x', 'true')
     url = 'local:?mode=0660'
     told = box.expect(1, '-e', url, 'doctor', '--fix').out
@@ -251,7 +253,9 @@ def doctor_a_directory_without_room_for_sockets_is_a_finding(box):
     else:
         os.chmod(place, 0o500)
     result = box.start('-e', url, 'doctor', **how).end()
+    told = box.start('-e', url, 'doctor', '--fix', **how).end().out
     os.chmod(place, 0o700)
+    contains(told, '\n# by hand: let its user write to the directory (chmod g+w)\n')
     for part in (f"cannot make its socket in '{place}'", 'up to 50 ms late', 'chmod g+w'):
         contains(result.out, part)
 

@@ -2,9 +2,11 @@
 """doctor and show on etcd servers, with something wrong with them."""
 import base64
 import json
+import os
 import socket
+import subprocess
 
-from clitest import contains, equal, main, test, wait_until
+from clitest import PATIENCE, contains, equal, main, test, wait_until
 
 from servers import etcd_server, start_etcd
 
@@ -60,6 +62,13 @@ def a_full_database_is_a_danger(box):
     equal('alarm' in findings, True, 'an alarm at the end')
     result = box.run('-e', cluster.url(), 'try', 'one', '--', 'true')
     contains(result.err, 'NOSPACE')
+    told = box.expect(1, '-e', cluster.url(), 'doctor', '--fix').out
+    subprocess.run(['sh', '-e', '-c', told], check=True, timeout=PATIENCE,
+                   stdout=subprocess.DEVNULL,
+                   env={**os.environ, 'ETCDCTL_API': '3',
+                        'ETCDCTL_ENDPOINTS': f'http://127.0.0.1:{member.port}'})
+    equal('alarm' in see(box, cluster)[1], False, 'an alarm after the cure')
+    box.expect(0, '-e', cluster.url(), 'try', 'one', '--', 'true')
 
 
 @test

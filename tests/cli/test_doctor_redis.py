@@ -2,6 +2,7 @@
 """doctor on Redis servers with something wrong with them, one thing at a time."""
 import json
 import os
+import shlex
 import socket
 import time
 
@@ -62,13 +63,15 @@ def doctor_fix_of_redis_cures_what_was_found(box):
 @test
 def doctor_fix_names_the_user_of_the_url(box):
     patient = Patient(box, *DURABLE)
-    patient.set('ACL', 'SETUSER', 'bob', 'on', '>secret', '+@all', '-scan', '-incrby', '~*', '&*')
-    url = patient.server.url.replace('//', '//bob:secret@')
-    told = box.expect(1, '-e', url, 'doctor', '--fix').out
-    equal(sorted(fixes(told)), ['ACL SETUSER bob +incrby', 'ACL SETUSER bob +scan'])
-    for line in fixes(told):
-        patient.set(*line.split())
-    box.expect(0, '-e', url, 'doctor')
+    for user, named, encoded in (('bob', 'bob', 'bob'), ('b"\\b', '"b\\"\\\\b"', 'b%22%5Cb')):
+        patient.set('ACL', 'SETUSER', user, 'on', '>secret', '+@all', '-scan', '-incrby', '~*',
+                    '&*')
+        url = patient.server.url.replace('//', f'//{encoded}:secret@')
+        told = box.expect(1, '-e', url, 'doctor', '--fix').out
+        equal(sorted(fixes(told)), [f'ACL SETUSER {named} +{each}' for each in ('incrby', 'scan')])
+        for line in fixes(told):
+            patient.set(*shlex.split(line))  # which reads such quotes as redis-cli does
+        box.expect(0, '-e', url, 'doctor')
     told = box.run('-e', patient.server.url + '?sync=1', 'doctor', '--json', '--fix').out
     fixes_of = {each['id']: each['fix'] for each in json.loads(told) if 'id' in each}
     equal(fixes_of['sync-replicas-missing'], [])

@@ -111,6 +111,18 @@ def postgres_that_forgets_commits_is_a_danger(box):
 
 
 @test
+def doctor_fix_quotes_the_user_of_the_url(box):
+    database = Database(box, 'postgres')
+    database.sql('CREATE ROLE "o\'ne""two" SUPERUSER LOGIN PASSWORD \'words\'; '
+                 'ALTER ROLE "o\'ne""two" SET synchronous_commit = off')
+    url = database.url(user='o%27ne%22two:words')
+    told = box.expect(1, '-e', url, 'doctor', '--fix').out
+    contains(told, '\nALTER ROLE "o\'ne""two" SET synchronous_commit = on;\n')
+    database.script(told)
+    box.expect(0, '-e', url, 'doctor')
+
+
+@test
 def mariadb_binary_log_by_statement_is_a_danger(box):
     database = Database(box, 'mariadb', '--log-bin=log', '--sync-binlog=1',
                         '--binlog-format=STATEMENT')

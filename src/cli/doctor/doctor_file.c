@@ -13,6 +13,8 @@
 #include <sys/statfs.h>
 #include <unistd.h>
 
+/* Each letter of a path may be a quote. */
+#define QUOTED_MAX (4 * PATH_MAX + 3)
 #define LITTLE_SPACE ((uint64_t)32 << 20)
 
 struct file_system {
@@ -79,9 +81,28 @@ static void check_file_system(struct cli_doctor *doctor, const char *path)
                            "free some space, or choose another directory with $HOLDFAST_DIR");
 }
 
+/* A path as a shell takes it. */
+static const char *quote(char buffer[QUOTED_MAX], const char *path)
+{
+    static const char plain[] =
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789/._-";
+    size_t used = 1;
+
+    if (!path[strspn(path, plain)])
+        return path;
+    buffer[0] = '\'';
+    for (; *path && used < QUOTED_MAX - 6; path++)
+        if (*path == '\'')
+            used += (size_t)snprintf(buffer + used, QUOTED_MAX - used, "'\\''");
+        else
+            buffer[used++] = *path;
+    snprintf(buffer + used, QUOTED_MAX - used, "'");
+    return buffer;
+}
+
 static void check_permissions(struct cli_doctor *doctor, const char *path, const struct stat *file)
 {
-    char parent[PATH_MAX], cure[PATH_MAX + 64];
+    char parent[PATH_MAX], quoted[QUOTED_MAX], cure[QUOTED_MAX + 64];
     struct stat directory;
     const char *name;
 
@@ -92,12 +113,13 @@ static void check_permissions(struct cli_doctor *doctor, const char *path, const
     cli_doctor_fact(doctor, "permissions", "file %04o of uid %u, directory %04o of uid %u",
                     (unsigned)file->st_mode & 07777, (unsigned)file->st_uid,
                     (unsigned)directory.st_mode & 07777, (unsigned)directory.st_uid);
-    snprintf(cure, sizeof(cure), "chmod o-w %s, and share it by group with ?mode=0660", path);
+    snprintf(cure, sizeof(cure), "chmod o-w %s, and share it by group with ?mode=0660",
+             quote(quoted, path));
     if (file->st_mode & S_IWOTH)
         cli_doctor_finding(doctor, "file-open-to-all", "any user may write to the state file",
                            "any user of this machine can take, break or damage every lock in it",
                            cure);
-    snprintf(cure, sizeof(cure), "chmod o-w %s, or give it the sticky bit", name);
+    snprintf(cure, sizeof(cure), "chmod o-w %s, or give it the sticky bit", quote(quoted, name));
     if ((directory.st_mode & S_IWOTH) && !(directory.st_mode & S_ISVTX))
         cli_doctor_finding(doctor, "directory-open-to-all",
                            "any user may rename files in the state file's directory",
@@ -118,14 +140,14 @@ static long mode_of(const char *url)
 static void check_mode(struct cli_doctor *doctor, const char *path, const struct stat *file)
 {
     long wanted = mode_of(hf_url(doctor->session->client)), mode = file->st_mode & 07777;
-    char what[128], cure[PATH_MAX + 64];
+    char what[128], quoted[QUOTED_MAX], cure[QUOTED_MAX + 64];
 
     if (wanted < 0 || wanted == mode)
         return;
     snprintf(what, sizeof(what), "the URL says mode=%04lo, and the state file's mode is %04lo",
              (unsigned long)wanted, (unsigned long)mode);
-    snprintf(cure, sizeof(cure), "chmod %04lo %s, or say mode=%04lo", (unsigned long)wanted, path,
-             (unsigned long)mode);
+    snprintf(cure, sizeof(cure), "chmod %04lo %s, or say mode=%04lo", (unsigned long)wanted,
+             quote(quoted, path), (unsigned long)mode);
     cli_doctor_finding(doctor, "mode-differs", what,
                        "mode= counts when the file is made, and changes none that exists: others "
                        "may be let in, or kept out, against what it says",

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { USER_SIZE = 140 };
+
 /* A store's kind, by how its URLs begin. */
 enum family { REDIS, POSTGRES, MYSQL, ETCD, ZOOKEEPER, MEMCACHED, LOCAL, FAMILIES };
 
@@ -42,14 +44,14 @@ static const struct fix {
     { REDIS, "clients-full", NULL, "#choose: CONFIG SET maxclients NUMBER" },
     { REDIS, "replicas-missing", NULL, "#choose: CONFIG SET min-replicas-to-write NUMBER" },
     { POSTGRES, "isolation", NULL,
-      "ALTER ROLE \"%u\" SET default_transaction_isolation = 'read committed';" },
+      "ALTER ROLE %u SET default_transaction_isolation = 'read committed';" },
     { POSTGRES, "tables-not-logged", NULL, "ALTER TABLE %t SET LOGGED;" },
     { POSTGRES, "not-durable", "fsync = off",
       "ALTER SYSTEM SET fsync = on;\nSELECT pg_reload_conf();" },
     { POSTGRES, "not-durable", "full_page_writes = off",
       "ALTER SYSTEM SET full_page_writes = on;\nSELECT pg_reload_conf();" },
     { POSTGRES, "not-durable", "synchronous_commit = off",
-      "ALTER ROLE \"%u\" SET synchronous_commit = on;" },
+      "ALTER ROLE %u SET synchronous_commit = on;" },
     { POSTGRES, "failover-forgets", "commits do not wait",
       "ALTER SYSTEM SET synchronous_standby_names = 'ANY 1 (*)';\nSELECT pg_reload_conf();" },
     { POSTGRES, "connections-full", NULL,
@@ -64,7 +66,13 @@ static const struct fix {
       "SET GLOBAL binlog_format = 'ROW';\n"
       "#to keep it, in the section [mysqld]: binlog_format = ROW" },
     { MYSQL, "connections-full", NULL, "#choose: SET GLOBAL max_connections = NUMBER;" },
-    { ETCD, "alarm", NULL, "etcdctl alarm list" },
+    { ETCD, "alarm", "NOSPACE",
+      "etcdctl compact $(etcdctl get x --write-out=fields | sed -n 's/^\"Revision\" : //p')\n"
+      "etcdctl defrag --cluster\netcdctl alarm disarm\n"
+      "#and as an option of each server: --auto-compaction-retention=1h" },
+    { ETCD, "alarm", NULL,
+      "etcdctl alarm list\n#remove the member that it names, and add it again without its data\n"
+      "#then: etcdctl alarm disarm" },
     { ETCD, "database-large", NULL,
       "etcdctl defrag --cluster\n#and as options of each server: --auto-compaction-retention=1h" },
     { ETCD, "not-compacted", NULL, "#as an option of each server: --auto-compaction-retention=1h" },
@@ -92,21 +100,44 @@ static enum family find_family(const char *url)
     return family == MYSQL && url[1] == 'e' ? MEMCACHED : family;
 }
 
-/* Where the URL has none, or none that stands in a statement as it is, a word that is to be
- * replaced. */
-static void find_user(char user[64], const char *url, enum family family)
+/* The next byte of a part of a URL. */
+static unsigned char next_byte(const char **at)
 {
-    const char *begin = strstr(url, "://");
-    size_t length = begin ? strcspn(begin + 3, ":@/?") : 0;
-    bool named = begin && length > 0 && length < 64 && strchr(":@", begin[3 + length]) &&
-                 memchr(begin + 3, '@', strcspn(begin + 3, "/?"));
+    const char *text = *at;
+    bool encoded =
+        text[0] == '%' && isxdigit((unsigned char)text[1]) && isxdigit((unsigned char)text[2]);
+    const char digits[3] = { text[encoded], encoded ? text[2] : '\0' };
 
-    for (size_t i = 0; named && i < length; i++)
-        named = isalnum((unsigned char)begin[3 + i]) || strchr("_-.", begin[3 + i]);
-    snprintf(user, 64, "%.*s", named ? (int)length : 7,
-             named             ? begin + 3
-             : family == REDIS ? "default"
-                               : "USER");
+    *at += encoded ? 3 : 1;
+    return encoded ? (unsigned char)strtoul(digits, NULL, 16) : (unsigned char)*text;
+}
+
+/* As a statement has it, and in quotes where it must be: PostgreSQL doubles a quote in it,
+ * redis-cli takes a backslash before it. Where the URL has no user, a word to be replaced. */
+static void find_user(char user[USER_SIZE], const char *url, enum family family)
+{
+    const char *begin = strstr(url, "://"), *at = begin ? begin + 3 : "";
+    const char *end = at + strcspn(at, ":@/?");
+    bool named = end > at && end - at < USER_SIZE / 2 - 2 && memchr(at, '@', strcspn(at, "/?"));
+    bool quotes = family == POSTGRES;
+    size_t used = 1;
+
+    for (user[0] = '"'; named && at < end;) {
+        char byte = (char)next_byte(&at);
+        bool special = byte == '"' || (byte == '\\' && family != POSTGRES);
+        named = !iscntrl((unsigned char)byte);
+        quotes = quotes || !(isalnum((unsigned char)byte) || strchr("_-.", byte));
+        if (special)
+            user[used++] = family == POSTGRES ? '"' : '\\';
+        user[used++] = byte;
+    }
+    if (!named)
+        used = (size_t)snprintf(user, USER_SIZE, "%s", family == REDIS ? "default" : "USER");
+    else if (quotes)
+        user[used++] = '"';
+    else
+        memmove(user, user + 1, --used);
+    user[used] = '\0';
 }
 
 /* One line, in which %-words are replaced; with %t once for each of the names. */
@@ -120,7 +151,7 @@ static void print_line(FILE *out, const char *line, size_t length, const char *u
     do {
         char text[1024];
         size_t used = 0, name_length = strcspn(names, ", ");
-        for (size_t i = is_comment; i < length && used < sizeof(text) - 64; i++) {
+        for (size_t i = is_comment; i < length && used < sizeof(text) - USER_SIZE; i++) {
             char word = line[i] == '%' && i + 1 < length ? line[++i] : '\0';
             if (word == 'u')
                 used += (size_t)snprintf(text + used, sizeof(text) - used, "%s", user);
@@ -140,23 +171,32 @@ static void print_line(FILE *out, const char *line, size_t length, const char *u
     } while (each && *names);
 }
 
+/* Up to a comma that stands in no quotes. */
+static size_t command_length(const char *text)
+{
+    bool quoted = false;
+    size_t length = 0;
+
+    for (; text[length] && (quoted || text[length] != ','); length++) {
+        if (text[length] == '\'')
+            quoted = !quoted;
+        length += text[length] == '\\' && !quoted && text[length + 1];
+    }
+    return length;
+}
+
 /* A statement that a cure has in it, as it depends on what was found. Returns its length. */
 static size_t find_statement(const char *cure, const char **statement)
 {
-    static const struct {
-        const char *begin, *end;
-    } kinds[] = { { "ACL SETUSER ... ", ",;" }, { "chmod ", "," }, { "GRANT ", "" } };
+    const char *rule = strstr(cure, "ACL SETUSER ... "), *grant = strstr(cure, "GRANT ");
+    const char *last = strrchr(cure, ';');
 
-    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
-        const char *begin = strstr(cure, kinds[i].begin), *last = strrchr(cure, ';');
-        if (!begin)
-            continue;
-        *statement = begin;
-        return *kinds[i].end          ? strcspn(begin, kinds[i].end)
-               : last && last > begin ? (size_t)(last + 1 - begin)
-                                      : strlen(begin);
-    }
-    return 0;
+    *statement = rule ? rule : grant ? grant : cure;
+    if (rule)
+        return strcspn(rule, ",;");
+    if (grant)
+        return last && last > grant ? (size_t)(last + 1 - grant) : strlen(grant);
+    return strncmp(cure, "chmod ", 6) == 0 ? command_length(cure) : 0;
 }
 
 const char *cli_doctor_comment(const char *url)
@@ -173,7 +213,7 @@ static unsigned print_statements(FILE *out, const char *url, const char *id, con
     enum family family = find_family(url);
     const char *comment = cli_doctor_comment(url), *statement = NULL;
     size_t length = find_statement(cure, &statement);
-    char user[64];
+    char user[USER_SIZE];
     unsigned count = 0;
 
     find_user(user, url, family);

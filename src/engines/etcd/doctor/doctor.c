@@ -89,7 +89,9 @@ static void look_at_server(const struct hf_findings *findings, const HfEtcd__Sta
     for (size_t i = 0; i < status->n_errors; i++)
         if (!strstr(status->errors[i], "no leader"))
             hf__finding_danger(findings, "alarm", "locks may not be acquired, or may not last",
-                               "look at \"etcdctl alarm list\", and mend what it says",
+                               strstr(status->errors[i], "NOSPACE")
+                                   ? "compact and defragment it, then \"etcdctl alarm disarm\""
+                                   : "look at \"etcdctl alarm list\", and mend what it says",
                                "this server reports: %.120s", status->errors[i]);
 }
 
