@@ -90,10 +90,11 @@ static void forget(struct session_claim *claim)
     hf__known_forget(known_of(claim));
 }
 
-/* An answer that found no memory: what was done at the server is not known. */
+/* Its answer found no memory, and the session goes on: what was done at the server is not known. */
 static bool is_unheard(const struct session_request *request, const struct sql_answer *answer)
 {
-    return answer->failure && answer->failure->trouble == SQL_NO_MEMORY && request->request.sent;
+    return answer->failure && answer->failure->trouble != SQL_LOST &&
+           hf__sql_is_open(&request->request, answer->failure);
 }
 
 static void end_unheard(struct session_request *request)
