@@ -15,7 +15,7 @@ $(shell rm -rf $(BUILD))
 endif
 endif
 
-.PHONY: all build deps demo check check-all bench bench-etcd bench-memcached bench-redis bench-sql bench-zookeeper mutants soak install deb format clean
+.PHONY: all build deps demo check check-all bench bench-etcd bench-memcached bench-redis bench-sql bench-zookeeper mutants soak install site deb format clean
 
 all: build
 
@@ -114,6 +114,11 @@ install: build
 	meson configure $(BUILD) -Dprefix='$(PREFIX)'
 	meson install -C $(BUILD)
 	if [ -z "$(DESTDIR)" ] && [ "$$(id -u)" = 0 ]; then ldconfig; fi
+
+# The documentation as a site with a search, in build/site/html: a page for each document, man page and function.
+site:
+	tools/install-dependencies site
+	tools/make-site build/site
 
 # Packages for Debian in build/deb, built from a copy of this tree. DEB_BUILD_OPTIONS=nocheck leaves out
 # the tests.
