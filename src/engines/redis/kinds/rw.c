@@ -14,10 +14,11 @@ static void begin_rw(struct connection *connection, struct command *command,
     hf__redis_add_field(connection->redis, command, op);
 }
 
-/* A writer that was not raised has the number 1. */
+/* A writer that was not raised has the number 1, and what can be no writer 0. */
 static void add_raise(struct command *command, const struct hf_op *op)
 {
-    hf__command_number(command, 1 + (int64_t)(op->engine.word[1] >> REDIS_RAISES_SHIFT));
+    int64_t raises = (int64_t)(op->engine.word[1] >> REDIS_RAISES_SHIFT);
+    hf__command_number(command, op->in.mode == HF_READ ? 0 : 1 + raises);
 }
 
 static void acquire(struct connection *connection, struct command *command, const struct hf_op *op)

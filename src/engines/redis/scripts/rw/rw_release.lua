@@ -5,8 +5,8 @@
 -- Gives a hold back, and a place in line; or makes of it a weaker one, with the lease that it has. A
 -- waiter that may go on then is told: a message as Java's clients expect it.
 -- ARGV: the owner's field; what stays: "read", "upgrade" or "" for nothing; the number of the raise
--- that it goes down from. Answers 1, or 0: it was not this owner's; or -1, if the name has been
--- overwritten.
+-- that it goes down from, 0 for a claim that was only a reader. Answers 1, or 0: it was not this
+-- owner's; or -1, if the name has been overwritten.
 local field, keep, number = ARGV[1], ARGV[2], tonumber(ARGV[3])
 local writer, life = field .. ':write', life_of(field, 1)
 local kept = keep == 'upgrade' and UPGRADER or 1
@@ -67,7 +67,7 @@ local function reader_goes_down()
 end
 
 local function reader_leaves()
-    local upgrades = is_upgrader(field)
+    local upgrades = number > 0 and is_upgrader(field)
     redis.call('hdel', lock, field)
     local alive = redis.call('del', life)
     if redis.call('hget', lock, 'mode') == 'write' then
