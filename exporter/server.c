@@ -67,7 +67,7 @@ static bool has_body(struct MHD_Connection *connection)
 static bool is_token(const struct exporter *exporter, const char *given)
 {
     size_t length = strlen(exporter->token), given_length = strlen(given);
-    volatile unsigned char difference = given_length != length;
+    volatile unsigned char difference = given_length != length; /* mutant: token-may-be-longer */
 
     for (size_t i = 0; i < length; i++)
         difference |= (unsigned char)(exporter->token[i] ^ given[i % (given_length + 1)]);
@@ -103,7 +103,7 @@ static bool is_known_host(const struct exporter *exporter, const char *host)
     char name[256], address[sizeof(struct in6_addr)];
     size_t own = strlen(exporter->host);
 
-    if (exporter->token[0] || !host)
+    if (exporter->token[0] || !host) /* mutant: host-may-be-any */
         return true;
     if (*host == '[')
         snprintf(name, sizeof(name), "%.*s", (int)strcspn(host + 1, "]"), host + 1);

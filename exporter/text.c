@@ -65,7 +65,7 @@ static void print_store(FILE *out, const struct exporter *exporter,
         print_family(out, gauges[i].name, gauges[i].help);
         fprintf(out, "holdfast_%s %.*f\n", gauges[i].name, gauges[i].digits, gauges[i].value);
         /* A silent store has no locks that are known. */
-        if (!view->up)
+        if (!view->up) /* mutant: silent-store-shows-locks */
             return;
     }
     print_family(out, "doctor_finding", "1 for each finding about the store.");
@@ -81,7 +81,7 @@ static void print_label(FILE *out, const struct exporter_lock *lock)
     fputs("{name=\"", out);
     cli_label_print(out, lock->name);
     /* Two names must not become one: Prometheus would refuse them all. */
-    if (!cli_is_utf8(lock->name, lock->name_length)) {
+    if (!cli_is_utf8(lock->name, lock->name_length)) { /* mutant: names-become-one-series */
         fputs("\",name_hex=\"", out);
         for (size_t i = 0; i < lock->name_length; i++)
             fprintf(out, "%02x", (unsigned char)lock->name[i]);

@@ -119,7 +119,7 @@ static int64_t age_seen(struct taking *taking, uint64_t hash)
     if (last && last->sight_count)
         found = bsearch(&sight, last->sights, last->sight_count, sizeof(sight), by_hash);
     if (found)
-        sight.since_ms = found->since_ms;
+        sight.since_ms = found->since_ms; /* mutant: age-begins-with-each-look */
     sights = grow(view, view->sights, &view->sight_count, &view->sight_room, sizeof(sight));
     if (sights) {
         view->sights = sights;
