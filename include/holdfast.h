@@ -654,6 +654,21 @@ HF_API HF_LOOK int hf_lock_async(hf_client *client, const char *name, int64_t wa
                                  const hf_lock_options *options, hf_done_cb *done, void *arg,
                                  hf_request *ret);
 
+/* As hf_lock_async, but grants inside the call where no server has to be asked. That is a free lock
+ * of local:, and another hold for an owner that holds the name. Then `done` does not run. All else
+ * goes on in the background, HF_COUNTER and HF_LATCH always. The call does not wait for the lock.
+ * `ret` may be NULL; `ret_hold` may not.
+ *
+ * Returns:
+ *   HF_OK     *ret_hold is a hold: granted, and *ret is 0. Or *ret_hold is NULL: pending; `done`
+ *             will run exactly once, maybe before this call has returned
+ *   HF_BUSY   as hf_lock_async; or wait_ms is 0, and another owner holds it
+ *   HF_EKIND  as hf_lock; so are HF_EINVAL and common errors
+ * With any code but HF_OK, `done` does not run, and hf_lock says what stays at the store. */
+HF_API HF_LOOK int hf_lock_start(hf_client *client, const char *name, int64_t wait_ms,
+                                 const hf_lock_options *options, hf_done_cb *done, void *arg,
+                                 hf_request *ret, hf_hold **ret_hold);
+
 /* Begins what hf_unlock does, and does not block. With HF_OK the hold is not yours any more, and
  * `done` runs exactly once, with hf_unlock's code and without a hold. hf_close waits for that. It
  * cannot be cancelled: the library repeats a release that meets silence. For callbacks, too.
@@ -664,6 +679,20 @@ HF_API HF_LOOK int hf_lock_async(hf_client *client, const char *name, int64_t wa
  *   HF_ECLOSED, common errors that need no store
  * With any code but HF_OK, `done` does not run, and the hold is still yours. */
 HF_API HF_LOOK int hf_unlock_async(hf_hold *hold, hf_done_cb *done, void *arg);
+
+/* Begins what hf_upgrade_stoppable does, and does not block. `stop` may be NULL. With HF_OK `done`
+ * runs exactly once, with that code and without a hold: yours is HF_WRITE then. Until then it must
+ * not be upgraded otherwise. The hold may be released meanwhile. hf_cancel ends the wait, and so
+ * does `stop`; the hold is HF_UPGRADE then. `ret` may be NULL. For callbacks, too.
+ *
+ * Returns:
+ *   HF_OK       begun
+ *   HF_BUSY     an earlier HF_WRITE of this owner is still pending or being released
+ *   HF_LOST     the lock was lost
+ *   HF_EDEADLK, HF_EINVAL, common errors: as hf_upgrade
+ * With any code but HF_OK, `done` does not run, and the hold is what it was. */
+HF_API HF_LOOK int hf_upgrade_async(hf_hold *hold, int64_t wait_ms, hf_stop *stop, hf_done_cb *done,
+                                    void *arg, hf_request *ret);
 
 /* Asks a request to end with HF_CANCELED. It may end with another code if its reply was on the way.
  * Does not block, and does nothing for a request that has ended. hf_lock says what it leaves. */
@@ -733,6 +762,40 @@ HF_API int hf_latch_set(hf_client *client, const char *name, uint32_t count);
 HF_API int hf_latch_down(hf_client *client, const char *name, uint32_t amount, uint32_t *ret_left);
 HF_API int hf_latch_get(hf_client *client, const char *name, uint32_t *ret_left);
 HF_API HF_LOOK int hf_latch_wait(hf_client *client, const char *name, int64_t wait_ms);
+
+/* The same of counters and latches without blocking, also for callbacks. `done` hears the code of
+ * the blocking function, and no hold. A value is written just before `done` runs with HF_OK. Its
+ * variable must live until `done` has run.
+ *
+ * hf_cancel ends hf_counter_take_async and hf_latch_wait_async, and nothing is left of them.
+ * hf_lock_async with HF_COUNTER or HF_LATCH also takes a stop. The others do not wait, and have up
+ * to request_timeout_ms.
+ *
+ * Returns:
+ *   HF_OK       begun: `done` will run exactly once
+ *   HF_EINVAL   also: `done` is NULL
+ *   HF_ENOTSUP  the engine does not have this kind
+ *   common errors that need no store
+ * With any code but HF_OK, `done` does not run. */
+HF_API HF_LOOK int hf_counter_set_async(hf_client *client, const char *name, uint32_t value,
+                                        hf_done_cb *done, void *arg);
+HF_API HF_LOOK int hf_counter_add_async(hf_client *client, const char *name, uint32_t amount,
+                                        hf_done_cb *done, void *arg);
+HF_API HF_LOOK int hf_counter_take_async(hf_client *client, const char *name, uint32_t amount,
+                                         int64_t wait_ms, hf_done_cb *done, void *arg,
+                                         hf_request *ret);
+HF_API HF_LOOK int hf_counter_get_async(hf_client *client, const char *name, uint32_t *ret_value,
+                                        hf_done_cb *done, void *arg);
+HF_API HF_LOOK int hf_counter_remove_async(hf_client *client, const char *name, hf_done_cb *done,
+                                           void *arg);
+HF_API HF_LOOK int hf_latch_set_async(hf_client *client, const char *name, uint32_t count,
+                                      hf_done_cb *done, void *arg);
+HF_API HF_LOOK int hf_latch_down_async(hf_client *client, const char *name, uint32_t amount,
+                                       uint32_t *ret_left, hf_done_cb *done, void *arg);
+HF_API HF_LOOK int hf_latch_get_async(hf_client *client, const char *name, uint32_t *ret_left,
+                                      hf_done_cb *done, void *arg);
+HF_API HF_LOOK int hf_latch_wait_async(hf_client *client, const char *name, int64_t wait_ms,
+                                       hf_done_cb *done, void *arg, hf_request *ret);
 
 /* A rate: a number of permits in each period. Its limiter lets `burst` of them go at once, and lets
  * them come back at an even pace. */
@@ -836,6 +899,18 @@ typedef bool hf_entry_cb(void *arg, const hf_entry *entry);
  *   HF_ENOTSUP  the engine cannot show locks
  *   common errors; the entries shown until then may be incomplete */
 HF_API int hf_inspect(hf_client *client, const char *name, hf_entry_cb *visit, void *arg);
+
+/* Begins what hf_inspect does, and does not block. With HF_OK `visit` runs for each entry and then
+ * `done`, exactly once, with hf_inspect's code; both are passed `arg`, and run on the client's
+ * loop. For callbacks, too. It cannot be cancelled, and ends as hf_inspect does.
+ *
+ * Returns:
+ *   HF_OK                  begun
+ *   HF_EINVAL, HF_ENOTSUP  as hf_inspect; or `done` is NULL
+ *   common errors that need no store
+ * With any code but HF_OK, neither runs. */
+HF_API HF_LOOK int hf_inspect_async(hf_client *client, const char *name, hf_entry_cb *visit,
+                                    hf_done_cb *done, void *arg);
 
 /* Takes `name` by force from the holder with this owner key, or from all holders if it is NULL.
  * Their holds are lost; the next grant fences their tokens. *ret_count, which may be NULL, receives
@@ -977,6 +1052,30 @@ typedef struct hf_hold_set hf_hold_set;
  * that waits for a lock of that client ends at once. */
 HF_API HF_LOOK int hf_lock_all(const hf_lock_item *items, size_t count, int64_t wait_ms,
                                const hf_lock_options *options, hf_hold_set **ret);
+
+/* As hf_done_cb, with a set in place of a hold. Runs on the loop of one of the clients. */
+typedef void hf_all_done_cb(void *arg, int code, hf_hold_set *set, const hf_error *error);
+
+/* Begins what hf_lock_all does, and does not block. All arguments are copied. With HF_OK `done`
+ * runs exactly once, with hf_lock_all's code. The `stop` of the options ends the wait. Without an
+ * `owner`, each lock has an owner of its own. on_lost may run before `done` where there are several
+ * clients. hf_close of a client waits until `done` has returned. For callbacks, too.
+ *
+ * Returns:
+ *   HF_OK      begun
+ *   HF_EINVAL  as hf_lock_all; or `done` is NULL, or an owner is HF_OWNER_THREAD
+ *   others     as hf_lock_async for the first lock
+ * With any code but HF_OK, `done` does not run. */
+HF_API HF_LOOK int hf_lock_all_async(const hf_lock_item *items, size_t count, int64_t wait_ms,
+                                     const hf_lock_options *options, hf_all_done_cb *done,
+                                     void *arg);
+
+/* Begins what hf_unlock_all does, and does not block. With HF_OK the set is not yours any more, and
+ * `done` runs exactly once, when all are released, with hf_unlock_all's code and without a hold.
+ * Each release has the request_timeout_ms of its client.
+ *
+ * Returns: as hf_unlock_async, for the set */
+HF_API HF_LOOK int hf_unlock_all_async(hf_hold_set *set, hf_done_cb *done, void *arg);
 
 /* Releases all locks of the set, the last one first, and frees the set, whatever it returns. Once
  * the longest request_timeout_ms of the clients has passed, the releases that are left are not

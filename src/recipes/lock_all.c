@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Several locks, all or nothing: taken one after the other in one order that all callers share. */
+#include "recipes/lock_all.h"
 #include "base/cancel.h"
 #include "base/clock.h"
 #include "base/error.h"
@@ -10,43 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* While ACQUIRING, a loss is the answer of hf_lock_all. While HELD, it is told to on_lost. */
-enum set_state { SET_ACQUIRING, SET_HELD, SET_RELEASING };
-
-/* One lock. `hold` is NULL until it is granted. */
-struct member {
-    const hf_lock_item *item; /* the caller's: only until hf_lock_all returns */
-    hf_lock_options options;
-    const char *url;
-    hf_hold *hold;
-};
-
-/* What a request for one lock has come to. */
-struct answer {
-    bool given;
-    int code;
-    hf_hold *hold;
-    hf_error why;
-};
-
-struct hf_hold_set {
-    pthread_mutex_t mutex;  /* guards the state, the answer and what is known of a loss */
-    pthread_cond_t changed; /* an answer, or a loss */
-    enum set_state state;
-    struct answer answer; /* of the request that is out */
-    bool ends;            /* a lock that is granted may end by time */
-    bool lost;
-    char loss_text[sizeof((hf_error *)NULL)->text];
-    hf_lost_cb *on_lost;
-    void *lost_arg;
-    int64_t request_timeout_ms; /* the longest of its clients */
-    size_t item_count, member_count;
-    size_t *member_of; /* which member carries an item: an item that is there twice is taken once */
-    struct member members[]; /* in the order in which they are taken */
-};
-
-#define set_fail(code, ...) hf__error_set(hf__error_last(), code, 0, __VA_ARGS__)
 
 /* ---- a loss ---- */
 
@@ -63,6 +27,7 @@ static void note_loss(void *arg, const hf_loss *loss)
         snprintf(set->loss_text, sizeof set->loss_text, "\"%.200s\": %s", loss->name,
                  loss->reason ? loss->reason : "the lock was lost");
     pthread_cond_signal(&set->changed);
+    hf__all_request_lost(set);
     pthread_mutex_unlock(&set->mutex);
     if (tell)
         tell(tell_arg, loss);
@@ -72,7 +37,7 @@ static void note_loss(void *arg, const hf_loss *loss)
 
 static int compare_members(const void *a, const void *b)
 {
-    const struct member *one = a, *other = b;
+    const struct hf_set_member *one = a, *other = b;
     int urls = strcmp(one->url, other->url);
     /* mutant: several-locks-are-taken */
     return urls ? urls : strcmp(one->item->name, other->item->name);
@@ -102,7 +67,7 @@ static int merge_twins(struct hf_hold_set *set)
 {
     size_t kept = 0;
     for (size_t i = 1; i < set->member_count; i++) {
-        const struct member *one = &set->members[kept], *other = &set->members[i];
+        const struct hf_set_member *one = &set->members[kept], *other = &set->members[i];
         if (compare_members(one, other) != 0) {
             set->members[++kept] = set->members[i];
             continue;
@@ -124,8 +89,8 @@ static int merge_twins(struct hf_hold_set *set)
 static void find_members(struct hf_hold_set *set, const hf_lock_item *items)
 {
     for (size_t i = 0; i < set->item_count; i++) {
-        struct member wanted = { .item = &items[i], .url = hf_url(items[i].client) };
-        const struct member *found =
+        struct hf_set_member wanted = { .item = &items[i], .url = hf_url(items[i].client) };
+        const struct hf_set_member *found =
             bsearch(&wanted, set->members, set->member_count, sizeof wanted, compare_members);
         set->member_of[i] = (size_t)(found - set->members);
     }
@@ -170,7 +135,7 @@ static int check_item(const hf_lock_item *item, hf_mode mode, const hf_lock_item
     return HF_OK;
 }
 
-static void set_free(struct hf_hold_set *set)
+void hf__set_free(struct hf_hold_set *set)
 {
     pthread_cond_destroy(&set->changed);
     pthread_mutex_destroy(&set->mutex);
@@ -178,8 +143,8 @@ static void set_free(struct hf_hold_set *set)
     free(set);
 }
 
-static struct hf_hold_set *set_new(const hf_lock_item *items, size_t count,
-                                   const hf_lock_options *options)
+struct hf_hold_set *hf__set_new(const hf_lock_item *items, size_t count,
+                                const hf_lock_options *options, uint64_t owner)
 {
     struct hf_hold_set *set = hf__calloc(1, sizeof *set + count * sizeof set->members[0]);
     size_t *member_of = hf__calloc(count, sizeof *member_of);
@@ -196,11 +161,11 @@ static struct hf_hold_set *set_new(const hf_lock_item *items, size_t count,
     set->on_lost = common.on_lost;
     set->lost_arg = common.lost_arg;
     for (size_t i = 0; i < count; i++) {
-        struct member *member = &set->members[i];
-        *member = (struct member){ .item = &items[i], .url = hf_url(items[i].client) };
+        struct hf_set_member *member = &set->members[i];
+        *member = (struct hf_set_member){ .item = &items[i], .url = hf_url(items[i].client) };
         member->options = items[i].options ? copy_options(items[i].options) : common;
         if (!member->options.owner) /* mutant: several-locks-have-the-threads-owner */
-            member->options.owner = HF_OWNER_THREAD;
+            member->options.owner = owner;
         int64_t timeout_ms = hf__call_timeout_ms(items[i].client);
         if (set->request_timeout_ms < timeout_ms)
             set->request_timeout_ms = timeout_ms;
@@ -218,10 +183,10 @@ static void end_calls(struct hf_hold_set *set, size_t count)
         hf__call_ended(set->members[i].item->client);
 }
 
-static int begin_calls(struct hf_hold_set *set)
+static int begin_calls(struct hf_hold_set *set, bool waits)
 {
     for (size_t i = 0; i < set->member_count; i++) {
-        int code = hf__call_begin(set->members[i].item->client);
+        int code = hf__call_begin(set->members[i].item->client, waits);
         if (code != HF_OK) {
             end_calls(set, i);
             return code;
@@ -230,10 +195,21 @@ static int begin_calls(struct hf_hold_set *set)
     return HF_OK;
 }
 
+int hf__set_begin(struct hf_hold_set *set, const hf_lock_item *items, bool waits)
+{
+    qsort(set->members, set->item_count, sizeof set->members[0], compare_members);
+    int code = merge_twins(set);
+    if (code == HF_OK)
+        code = begin_calls(set, waits);
+    if (code == HF_OK)
+        find_members(set, items);
+    return code;
+}
+
 /* ---- acquiring ---- */
 
 /* Without waiting for the stores: the answer has a deadline, which their silence must not move. */
-static void release_members(struct hf_hold_set *set)
+void hf__set_release(struct hf_hold_set *set)
 {
     for (size_t i = set->member_count; i-- > 0;)
         if (set->members[i].hold)
@@ -283,8 +259,8 @@ static bool await_news(struct hf_hold_set *set, hf_client *client, const hf_stop
 }
 
 /* A request ends exactly once: after a loss it is canceled, and its answer is waited for. */
-static struct answer await_answer(struct hf_hold_set *set, hf_client *client, hf_request request,
-                                  const hf_stop *stop)
+static struct hf_set_answer await_answer(struct hf_hold_set *set, hf_client *client,
+                                         hf_request request, const hf_stop *stop)
 {
     bool canceled = false, interrupted = false;
     pthread_mutex_lock(&set->mutex);
@@ -299,14 +275,14 @@ static struct answer await_answer(struct hf_hold_set *set, hf_client *client, hf
             interrupted |= await_news(set, client, stop);
         }
     }
-    struct answer answer = set->answer;
+    struct hf_set_answer answer = set->answer;
     set->answer.given = false;
     pthread_mutex_unlock(&set->mutex);
     return answer;
 }
 
 /* What a store says of itself need not name the lock. */
-static int name_the_lock(const struct member *member, int code)
+static int name_the_lock(const struct hf_set_member *member, int code)
 {
     hf_error why = *hf_last_error();
     char quoted[204];
@@ -318,7 +294,7 @@ static int name_the_lock(const struct member *member, int code)
 
 /* As long as no lock of the set may end by time, hf_lock alone will do, which needs no loop. It
  * also waits behind an earlier release of the same owner, where a request is refused. */
-static int ask_for_member(struct hf_hold_set *set, struct member *member, int64_t wait_ms)
+static int ask_for_member(struct hf_hold_set *set, struct hf_set_member *member, int64_t wait_ms)
 {
     hf_client *client = member->item->client;
     const char *name = member->item->name;
@@ -330,18 +306,16 @@ static int ask_for_member(struct hf_hold_set *set, struct member *member, int64_
         return hf_lock(client, name, wait_ms, &member->options, &member->hold);
     if (code != HF_OK)
         return code;
-    struct answer answer = await_answer(set, client, request, member->options.stop);
+    struct hf_set_answer answer = await_answer(set, client, request, member->options.stop);
     member->hold = answer.hold;
     if (answer.code != HF_OK)
         hf__error_keep(&answer.why);
     return answer.code;
 }
 
-/* For the locks behind the first one, wait_ms is what is left of the wait. It may be too short to
- * judge a store by. */
-static int acquire_member(struct hf_hold_set *set, struct member *member, int64_t wait_ms)
+int hf__set_judge(const struct hf_hold_set *set, const struct hf_set_member *member, int code,
+                  int64_t wait_ms)
 {
-    int code = ask_for_member(set, member, wait_ms);
     /* mutant: rest-of-wait-is-judged */
     if (code == HF_UNREACHABLE && wait_ms > 0 && member != set->members)
         code = hf__call_judge(member->item->client, wait_ms);
@@ -349,7 +323,7 @@ static int acquire_member(struct hf_hold_set *set, struct member *member, int64_
 }
 
 /* At least a millisecond for each of them: a wait of 0 would be an attempt without a deadline. */
-static int64_t time_left_ms(int64_t wait_ms, int64_t until_ms)
+int64_t hf__set_time_left_ms(int64_t wait_ms, int64_t until_ms)
 {
     int64_t left = until_ms - hf__clock_ms(); /* mutant: wait-begins-anew-for-each */
     if (wait_ms == 0 || wait_ms == HF_FOREVER)
@@ -357,7 +331,7 @@ static int64_t time_left_ms(int64_t wait_ms, int64_t until_ms)
     return left > 1 ? left : 1;
 }
 
-static bool set_is_lost(struct hf_hold_set *set)
+bool hf__set_is_lost(struct hf_hold_set *set)
 {
     pthread_mutex_lock(&set->mutex);
     bool lost = set->lost;
@@ -365,14 +339,14 @@ static bool set_is_lost(struct hf_hold_set *set)
     return lost;
 }
 
-static int lost_meanwhile(struct hf_hold_set *set)
+int hf__set_lost(struct hf_hold_set *set)
 {
     return set_fail(HF_LOST, "while the locks were taken, one was lost: %.300s", set->loss_text);
 }
 
 /* All are asked once more at the end, on the clock: the first may be lost by then, or its client be
  * closing. */
-static int check_all(struct hf_hold_set *set)
+int hf__set_check_all(struct hf_hold_set *set)
 {
     int code = HF_OK;
     for (size_t i = 0; i < set->member_count && code == HF_OK; i++) {
@@ -389,35 +363,43 @@ static int check_all(struct hf_hold_set *set)
     else
         set->state = SET_HELD;
     pthread_mutex_unlock(&set->mutex);
-    return code == HF_OK ? HF_OK : lost_meanwhile(set);
+    return code == HF_OK ? HF_OK : hf__set_lost(set);
+}
+
+int hf__set_too_late(const struct hf_hold_set *set, const struct hf_set_member *member)
+{
+    return set_fail(HF_UNREACHABLE,
+                    "\"%.200s\" and the locks after it were not asked for: those before it "
+                    "have taken the request timeout of %lld ms",
+                    member->item->name, (long long)set->request_timeout_ms);
+}
+
+int64_t hf__set_until_ms(const struct hf_hold_set *set, int64_t wait_ms)
+{
+    return hf__clock_add(hf__clock_ms(), wait_ms == 0 ? set->request_timeout_ms : wait_ms);
 }
 
 static int acquire_all(struct hf_hold_set *set, int64_t wait_ms)
 {
-    int64_t limit_ms = wait_ms == 0 ? set->request_timeout_ms : wait_ms;
-    int64_t until_ms = hf__clock_add(hf__clock_ms(), limit_ms);
+    int64_t until_ms = hf__set_until_ms(set, wait_ms);
     for (size_t i = 0; i < set->member_count; i++) {
-        struct member *member = &set->members[i];
+        struct hf_set_member *member = &set->members[i];
         if (wait_ms == 0 && hf__clock_ms() >= until_ms)
-            return set_fail(HF_UNREACHABLE,
-                            "\"%.200s\" and the locks after it were not asked for: those before it "
-                            "have taken the request timeout of %lld ms",
-                            member->item->name, (long long)limit_ms);
-        int code = acquire_member(set, member, time_left_ms(wait_ms, until_ms));
-        if (set_is_lost(set))
-            return lost_meanwhile(set);
+            return hf__set_too_late(set, member);
+        int64_t left_ms = hf__set_time_left_ms(wait_ms, until_ms);
+        int code = hf__set_judge(set, member, ask_for_member(set, member, left_ms), left_ms);
+        if (hf__set_is_lost(set))
+            return hf__set_lost(set);
         if (code != HF_OK)
             return code;
         set->ends |= hf_remaining_ms(member->hold) != INT64_MAX;
     }
-    return check_all(set);
+    return hf__set_check_all(set);
 }
 
-static int check_call(const hf_lock_item *items, size_t count, int64_t wait_ms,
-                      const hf_lock_options *options, hf_hold_set **ret)
+int hf__set_check(const hf_lock_item *items, size_t count, int64_t wait_ms,
+                  const hf_lock_options *options)
 {
-    if (!ret)
-        return set_fail(HF_EINVAL, "ret is NULL: the locks could never be released");
     if (!items || count == 0)
         return set_fail(HF_EINVAL, "there is no lock to take: name at least one");
     if (count > HF_LOCK_ALL_MAX)
@@ -436,17 +418,13 @@ static int check_call(const hf_lock_item *items, size_t count, int64_t wait_ms,
 /* All of them, or none. */
 static int take_all(struct hf_hold_set *set, const hf_lock_item *items, int64_t wait_ms)
 {
-    qsort(set->members, set->item_count, sizeof set->members[0], compare_members);
-    int code = merge_twins(set);
-    if (code == HF_OK)
-        code = begin_calls(set);
+    int code = hf__set_begin(set, items, true);
     if (code != HF_OK)
         return code;
-    find_members(set, items);
     code = acquire_all(set, wait_ms);
     if (code != HF_OK) {
         hf_error why = *hf_last_error();
-        release_members(set); /* mutant: several-locks-are-kept */
+        hf__set_release(set); /* mutant: several-locks-are-kept */
         hf__error_keep(&why);
     }
     end_calls(set, set->member_count);
@@ -459,17 +437,19 @@ int hf_lock_all(const hf_lock_item *items, size_t count, int64_t wait_ms,
     HF_NO_CANCELLATION;
     if (ret)
         *ret = NULL;
-    int code = check_call(items, count, wait_ms, options, ret);
+    if (!ret)
+        return set_fail(HF_EINVAL, "ret is NULL: the locks could never be released");
+    int code = hf__set_check(items, count, wait_ms, options);
     if (code != HF_OK)
         return code;
-    struct hf_hold_set *set = set_new(items, count, options);
+    struct hf_hold_set *set = hf__set_new(items, count, options, HF_OWNER_THREAD);
     if (!set)
         return set_fail(HF_ENOMEM, "out of memory for the locks");
     code = take_all(set, items, wait_ms);
     if (code == HF_OK)
         *ret = set;
     else
-        set_free(set);
+        hf__set_free(set);
     return code;
 }
 
@@ -521,7 +501,7 @@ int hf_unlock_all(hf_hold_set *set)
             why = *hf_last_error();
         }
     }
-    set_free(set);
+    hf__set_free(set);
     if (result != HF_OK)
         hf__error_keep(&why);
     return result;

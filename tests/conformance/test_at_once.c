@@ -124,9 +124,17 @@ static void try_again_and_again(void *arg, int index)
     struct tries *tries = arg;
     hf_lock_options options = options_of(tries->mode);
 
-    while (monotonic_ms() < tries->until_ms) {
+    for (int i = 0; monotonic_ms() < tries->until_ms; i++) {
         hf_hold *hold;
-        int code = hf_lock(tries->clients[index], tries->account.name, 0, &options, &hold);
+        struct outcome outcome = { 0 };
+        int code = i % 2 ? hf_lock_start(tries->clients[index], tries->account.name, 0, &options,
+                                         record_outcome, &outcome, NULL, &hold)
+                         : hf_lock(tries->clients[index], tries->account.name, 0, &options, &hold);
+        if (code == HF_OK && !hold) {
+            WAIT_OUTCOME(&outcome);
+            code = outcome.code;
+            hold = outcome.hold;
+        }
         if (code != HF_OK) {
             check_refused(code);
             continue;
@@ -200,6 +208,23 @@ static void begin(struct request *request, hf_client *client, struct account *ac
     CHECK_CODE(hf_lock_async(client, account->name, wait_ms, &options, note_answer, request,
                              &request->number),
                HF_OK);
+}
+
+/* What is answered in the call is noted as its callback would have done. */
+static void start(struct request *request, hf_client *client, struct account *account, hf_mode mode,
+                  int64_t wait_ms)
+{
+    hf_lock_options options = options_of(mode);
+    hf_hold *hold;
+
+    *request = (struct request){ .account = account, .mode = mode };
+    int code = hf_lock_start(client, account->name, wait_ms, &options, note_answer, request,
+                             &request->number, &hold);
+    if (code != HF_OK || hold) {
+        CHECK_INT(request->state, ASKED);
+        CHECK_INT(request->number, 0);
+        note_answer(request, code, hold, NULL);
+    }
 }
 
 static void run_loop(hf_client *client)
@@ -417,9 +442,12 @@ static void request_several(struct asker *asker)
     struct request requests[SEVERAL];
     int64_t until_ms = monotonic_ms() + SOON_MS * test_slow();
 
-    for (int i = 0; i < SEVERAL; i++)
-        begin(&requests[i], asker->client, &asker->crowd->accounts[rand_r(&asker->seed) % NAMES],
-              choose_mode(asker), waits_ms[rand_r(&asker->seed) % 4]);
+    for (int i = 0; i < SEVERAL; i++) {
+        bool starts = rand_r(&asker->seed) % 2;
+        (starts ? start : begin)(&requests[i], asker->client,
+                                 &asker->crowd->accounts[rand_r(&asker->seed) % NAMES],
+                                 choose_mode(asker), waits_ms[rand_r(&asker->seed) % 4]);
+    }
     if (rand_r(&asker->seed) % 2)
         hf_cancel(asker->client, requests[rand_r(&asker->seed) % SEVERAL].number);
     while (!release_granted(requests, SEVERAL)) {

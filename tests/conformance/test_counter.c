@@ -333,3 +333,144 @@ TEST(rate_limiter_where_there_is_none_says_so)
         CHECK_ERROR(hf_rate_take(client, name_of("rate"), &rate, 1, 0, NULL), HF_ENOTSUP);
     hf_close(client);
 }
+
+/* ---- Without blocking ---- */
+
+static void check_told(struct outcome *outcome, int code)
+{
+    WAIT_OUTCOME(outcome);
+    CHECK_CODE(outcome->code, code);
+    CHECK(outcome->hold == NULL);
+    CHECK(code == HF_OK || strlen(outcome->text) > 5);
+    CHECK_INT(outcome->calls, 1);
+    *outcome = (struct outcome){ 0 };
+}
+
+TEST(async_set_add_take_get_remove_are_each_told)
+{
+    hf_client *client = open_client();
+    struct outcome told = { 0 };
+    uint32_t value = 4711;
+
+    need(client, HF_CAP_COUNTER);
+    CHECK_CODE(hf_counter_set_async(client, name_of("count"), 5, record_outcome, &told), HF_OK);
+    check_told(&told, HF_OK);
+    CHECK_CODE(hf_counter_add_async(client, name_of("count"), 3, record_outcome, &told), HF_OK);
+    check_told(&told, HF_OK);
+    CHECK_CODE(
+        hf_counter_take_async(client, name_of("count"), 6, HF_FOREVER, record_outcome, &told, NULL),
+        HF_OK);
+    check_told(&told, HF_OK);
+    CHECK_CODE(hf_counter_get_async(client, name_of("count"), &value, record_outcome, &told),
+               HF_OK);
+    check_told(&told, HF_OK);
+    CHECK_INT(value, 2);
+    CHECK_CODE(hf_counter_take_async(client, name_of("count"), 3, 0, record_outcome, &told, NULL),
+               HF_OK);
+    check_told(&told, HF_BUSY);
+    CHECK_CODE(hf_counter_add_async(client, name_of("count"), UINT32_MAX, record_outcome, &told),
+               HF_OK);
+    check_told(&told, HF_ELIMIT);
+    CHECK_CODE(hf_counter_remove_async(client, name_of("count"), record_outcome, &told), HF_OK);
+    check_told(&told, HF_OK);
+    CHECK_INT(value_of(client), 0);
+    hf_close(client);
+}
+
+TEST(async_calls_that_cannot_work_are_refused_at_once)
+{
+    hf_client *client = open_client();
+    struct outcome told = { 0 };
+    uint32_t value = 4711;
+
+    need(client, HF_CAP_COUNTER);
+    CHECK_ERROR(hf_counter_set_async(client, "", 5, record_outcome, &told), HF_EINVAL);
+    CHECK_ERROR(hf_counter_add_async(client, name_of("count"), 5, NULL, &told), HF_EINVAL);
+    CHECK_ERROR(hf_counter_take_async(client, name_of("count"), 0, 0, record_outcome, &told, NULL),
+                HF_EINVAL);
+    CHECK_ERROR(hf_counter_get_async(client, name_of("count"), NULL, record_outcome, &told),
+                HF_EINVAL);
+    CHECK_ERROR(hf_counter_get_async(NULL, name_of("count"), &value, record_outcome, &told),
+                HF_EINVAL);
+    CHECK_ERROR(hf_counter_remove_async(client, name_of("count"), NULL, NULL), HF_EINVAL);
+    hf_close(client);
+    CHECK_INT(told.calls, 0);
+    CHECK_INT(value, 4711);
+}
+
+TEST(async_take_is_canceled_or_closed_and_takes_nothing)
+{
+    hf_client *client = open_with_value(0), *other = open_client();
+    struct outcome canceled = { 0 }, closed = { 0 }, last = { 0 };
+    hf_request request = 0;
+    uint32_t value;
+
+    CHECK_CODE(hf_counter_take_async(client, name_of("count"), 1, HF_FOREVER, record_outcome,
+                                     &canceled, &request),
+               HF_OK);
+    CHECK(request != 0);
+    hf_cancel(client, request);
+    check_told(&canceled, HF_CANCELED);
+    CHECK_CODE(hf_counter_take_async(client, name_of("count"), 1, HF_FOREVER, record_outcome,
+                                     &closed, NULL),
+               HF_OK);
+    CHECK_CODE(hf_counter_get_async(client, name_of("count"), &value, record_outcome, &last),
+               HF_OK);
+    hf_close(client);
+    check_told(&closed, HF_ECLOSED);
+    CHECK(last.code == HF_OK || last.code == HF_ECLOSED);
+    CHECK_INT(last.calls, 1);
+    CHECK_CODE(hf_counter_add(other, name_of("count"), 1), HF_OK);
+    CHECK_INT(value_of(other), 1);
+    CHECK_CODE(hf_counter_remove(other, name_of("count")), HF_OK);
+    hf_close(other);
+}
+
+struct steps {
+    hf_client *client;
+    uint32_t value;
+    _Atomic int step;
+};
+
+/* Each asks for the next, on the loop. */
+static void next_step(void *arg, int code, hf_hold *hold, const hf_error *error)
+{
+    struct steps *steps = arg;
+
+    CHECK_CODE(code, HF_OK);
+    CHECK(hold == NULL && error == NULL);
+    if (steps->step == 0)
+        code = hf_counter_add_async(steps->client, name_of("count"), 1, next_step, steps);
+    else if (steps->step == 1)
+        code =
+            hf_counter_get_async(steps->client, name_of("count"), &steps->value, next_step, steps);
+    CHECK_CODE(code, HF_OK);
+    steps->step++;
+}
+
+TEST(async_callback_may_ask_again)
+{
+    struct steps steps = { .client = open_with_value(0) };
+
+    CHECK_CODE(hf_counter_set_async(steps.client, name_of("count"), 6, next_step, &steps), HF_OK);
+    EVENTUALLY(steps.step == 3, SOON_MS);
+    CHECK_INT(steps.value, 7);
+    hf_close(steps.client);
+}
+
+TEST(async_get_without_a_thread_is_told_by_dispatch)
+{
+    hf_client *client = open_client_with((hf_client_options){ .driver = HF_DRIVE_CALLER });
+    struct outcome told = { 0 };
+    uint32_t value = 4711;
+
+    need(client, HF_CAP_COUNTER);
+    CHECK_CODE(hf_counter_set(client, name_of("count"), 5), HF_OK);
+    CHECK_CODE(hf_counter_get_async(client, name_of("count"), &value, record_outcome, &told),
+               HF_OK);
+    CHECK_INT(told.calls, 0);
+    EVENTUALLY(hf_dispatch(client) == HF_OK && told.calls > 0, SOON_MS);
+    check_told(&told, HF_OK);
+    CHECK_INT(value, 5);
+    hf_close(client);
+}

@@ -38,6 +38,20 @@ static void ignore_outcome(void *arg, int code, hf_hold *hold, const hf_error *e
     FAIL("a callback ran in the child");
 }
 
+static void ignore_set(void *arg, int code, hf_hold_set *set, const hf_error *error)
+{
+    (void)set;
+    ignore_outcome(arg, code, NULL, error);
+}
+
+static bool ignore_entry(void *arg, const hf_entry *entry)
+{
+    (void)arg;
+    (void)entry;
+    FAIL("an entry was shown in the child");
+    return false;
+}
+
 static void use_everything(void *arg)
 {
     struct family *family = arg;
@@ -50,6 +64,17 @@ static void use_everything(void *arg)
     CHECK(hold == NULL);
     CHECK_ERROR(hf_lock(client, name_of("one"), HF_FOREVER, NULL, &hold), HF_EFORKED);
     CHECK_ERROR(hf_lock_async(client, name_of("two"), 0, NULL, ignore_outcome, NULL, NULL),
+                HF_EFORKED);
+    CHECK_ERROR(hf_lock_start(client, name_of("one"), 0, NULL, ignore_outcome, NULL, NULL, &hold),
+                HF_EFORKED);
+    CHECK_ERROR(hf_counter_get_async(client, name_of("count"), &value, ignore_outcome, NULL),
+                HF_EFORKED);
+    CHECK_ERROR(hf_latch_wait_async(client, name_of("latch"), 0, ignore_outcome, NULL, NULL),
+                HF_EFORKED);
+    CHECK_ERROR(hf_inspect_async(client, NULL, ignore_entry, ignore_outcome, NULL), HF_EFORKED);
+    CHECK_ERROR(hf_upgrade_async(family->hold, 0, NULL, ignore_outcome, NULL, NULL), HF_EFORKED);
+    CHECK_ERROR(hf_lock_all_async(&(hf_lock_item){ .client = client, .name = "x" }, 1, 0, NULL,
+                                  ignore_set, NULL),
                 HF_EFORKED);
     CHECK_ERROR(hf_semaphore_set(client, name_of("sem"), 1), HF_EFORKED);
     CHECK_ERROR(hf_counter_add(client, name_of("count"), 1), HF_EFORKED);

@@ -324,3 +324,75 @@ TEST(a_store_says_what_endangers_it)
     CHECK_ERROR(hf_examine(client, "", note_remark, &wanted), HF_EINVAL);
     hf_close(client);
 }
+
+/* ---- without blocking ---- */
+
+struct shown {
+    struct outcome outcome;
+    hf_client *client;
+    int entries, holders, entries_when_done;
+    bool stops, asks_again;
+};
+
+static bool note_entry(void *arg, const hf_entry *entry)
+{
+    struct shown *shown = arg;
+
+    CHECK_INT(shown->outcome.calls, 0);
+    CHECK_STR(entry->name, name_of("one"));
+    shown->entries++;
+    shown->holders += entry->role == HF_ROLE_HOLDER;
+    return !shown->stops;
+}
+
+static void note_end(void *arg, int code, hf_hold *hold, const hf_error *error)
+{
+    struct shown *shown = arg;
+
+    if (shown->asks_again) {
+        shown->asks_again = false;
+        CHECK_CODE(hf_inspect_async(shown->client, name_of("one"), note_entry, note_end, shown),
+                   HF_OK);
+        return;
+    }
+    shown->entries_when_done = shown->entries;
+    record_outcome(&shown->outcome, code, hold, error);
+}
+
+TEST(async_inspection_shows_entries_and_then_ends_once)
+{
+    hf_client *client = open_inspecting();
+    struct shown all = { .client = client, .asks_again = true }, one = { .stops = true };
+    struct shown none = { .client = client };
+    hf_hold *hold = take(client, name_of("one"), HF_MUTEX, 0);
+
+    CHECK_ERROR(hf_inspect_async(client, name_of("one"), NULL, note_end, &none), HF_EINVAL);
+    CHECK_ERROR(hf_inspect_async(client, name_of("one"), note_entry, NULL, &none), HF_EINVAL);
+    CHECK_CODE(hf_inspect_async(client, name_of("one"), note_entry, note_end, &all), HF_OK);
+    WAIT_OUTCOME(&all.outcome);
+    CHECK_CODE(all.outcome.code, HF_OK);
+    CHECK(!pthread_equal(all.outcome.thread, pthread_self()));
+    CHECK_INT(all.entries, 4);
+    CHECK_INT(all.holders, 2);
+    CHECK_INT(all.entries_when_done, 4);
+    CHECK_CODE(hf_inspect_async(client, name_of("one"), note_entry, note_end, &one), HF_OK);
+    WAIT_OUTCOME(&one.outcome);
+    CHECK_CODE(one.outcome.code, HF_OK);
+    CHECK_INT(one.entries, 1);
+    give_back(hold);
+    hf_close(client);
+    CHECK_INT(all.outcome.calls + one.outcome.calls, 2);
+    CHECK_INT(none.outcome.calls + none.entries, 0);
+}
+
+TEST(async_inspection_is_told_before_close_returns)
+{
+    for (int i = 0; i < 5; i++) {
+        hf_client *client = open_inspecting();
+        struct shown shown = { .client = client };
+        CHECK_CODE(hf_inspect_async(client, name_of("one"), note_entry, note_end, &shown), HF_OK);
+        hf_close(client);
+        CHECK_INT(shown.outcome.calls, 1);
+        CHECK(shown.outcome.code == HF_OK || shown.outcome.code == HF_ECLOSED);
+    }
+}

@@ -172,3 +172,45 @@ TEST(threads_wait_together)
     thread_join(&opener);
     hf_close(client);
 }
+
+TEST(async_calls_of_a_latch_are_each_told)
+{
+    hf_client *client = open_client();
+    struct outcome set = { 0 }, again = { 0 }, down = { 0 }, got = { 0 };
+    struct outcome canceled = { 0 }, waits = { 0 };
+    hf_request request;
+    uint32_t before = 4711, now = 4711;
+
+    need(client, HF_CAP_LATCH);
+    CHECK_ERROR(hf_latch_down_async(client, name_of("latch"), 0, NULL, record_outcome, &down),
+                HF_EINVAL);
+    CHECK_CODE(hf_latch_set_async(client, name_of("latch"), 2, record_outcome, &set), HF_OK);
+    WAIT_OUTCOME(&set);
+    CHECK_CODE(set.code, HF_OK);
+    CHECK_CODE(hf_latch_set_async(client, name_of("latch"), 3, record_outcome, &again), HF_OK);
+    WAIT_OUTCOME(&again);
+    CHECK_CODE(again.code, HF_BUSY);
+    CHECK(strstr(again.text, "counted down") != NULL);
+    CHECK_CODE(hf_latch_wait_async(client, name_of("latch"), HF_FOREVER, record_outcome, &canceled,
+                                   &request),
+               HF_OK);
+    CHECK_CODE(
+        hf_latch_wait_async(client, name_of("latch"), HF_FOREVER, record_outcome, &waits, NULL),
+        HF_OK);
+    hf_cancel(client, request);
+    WAIT_OUTCOME(&canceled);
+    CHECK_CODE(canceled.code, HF_CANCELED);
+    CHECK_CODE(hf_latch_down_async(client, name_of("latch"), 1, &now, record_outcome, &down),
+               HF_OK);
+    WAIT_OUTCOME(&down);
+    CHECK_CODE(down.code, HF_OK);
+    CHECK_INT(now, 1);
+    CHECK_CODE(hf_latch_get_async(client, name_of("latch"), &before, record_outcome, &got), HF_OK);
+    WAIT_OUTCOME(&got);
+    CHECK_INT(before, 1);
+    CHECK_INT(waits.calls, 0);
+    CHECK_CODE(hf_latch_down(client, name_of("latch"), 1, NULL), HF_OK);
+    CHECK(await_grant(&waits) == NULL);
+    hf_close(client);
+    CHECK_INT(set.calls + again.calls + down.calls + got.calls + canceled.calls + waits.calls, 6);
+}

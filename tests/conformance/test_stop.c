@@ -199,6 +199,67 @@ TEST(stop_ends_requests_of_several_clients)
     hf_close(clients[0]);
 }
 
+/* A request that its own thread has asked for, and that the loop has not got yet. */
+struct between {
+    hf_client *client;
+    hf_stop stop;
+    struct outcome request, after;
+    pthread_t thread;
+    _Atomic bool reached;
+};
+
+/* The library may not be called at a point, so another thread does that meanwhile. */
+static void stop_from_elsewhere(void *arg)
+{
+    struct between *between = arg;
+
+    CHECK_CODE(hf_lock_async(between->client, name_of("held"), HF_FOREVER,
+                             LOCK_OPTIONS(.stop = &between->stop), record_outcome, &between->after,
+                             NULL),
+               HF_OK);
+    hf_stop_set(&between->stop);
+    WAIT_OUTCOME(&between->after);
+}
+
+static void stop_when_refused(void *arg, const char *point, const char *name)
+{
+    struct between *between = arg;
+    struct thread thread;
+
+    if (strcmp(point, "queued") != 0 || strcmp(name, name_of("one")) != 0 ||
+        !pthread_equal(pthread_self(), between->thread) || between->reached)
+        return;
+    between->reached = true;
+    thread_start(&thread, stop_from_elsewhere, between);
+    thread_join(&thread);
+}
+
+TEST(stop_ends_a_start_that_goes_to_the_loop)
+{
+    struct between between = { .stop = HF_STOP_INIT, .thread = pthread_self() };
+    hf_client *other = open_client();
+    hf_hold *one = take(other, name_of("one"), HF_MUTEX, 0), *never = NULL;
+    hf_hold *held = take(other, name_of("held"), HF_MUTEX, 0);
+
+    between.client = open_client_with(
+        (hf_client_options){ .on_point = stop_when_refused, .point_arg = &between });
+    CHECK_CODE(hf_lock_start(between.client, name_of("one"), HF_FOREVER,
+                             LOCK_OPTIONS(.stop = &between.stop), record_outcome, &between.request,
+                             NULL, &never),
+               HF_OK);
+    CHECK(never == NULL);
+    CHECK(between.reached == store_is_local());
+    hf_stop_set(&between.stop);
+    WAIT_OUTCOME(&between.request);
+    CHECK_CODE(between.request.code, HF_CANCELED);
+    hf_close(between.client);
+    give_back(one);
+    give_back(held);
+    check_nothing_left(other, name_of("one"));
+    hf_close(other);
+    CHECK_INT(between.request.calls, 1);
+}
+
 TEST(stop_that_is_set_ends_calls_that_begin)
 {
     hf_client *client = open_client();

@@ -289,3 +289,88 @@ TEST(hold_lowered_during_async_upgrade_stays_lowered_after_the_upgrade_fails)
     hf_close(client);
     hf_close(other);
 }
+
+TEST(async_upgrade_waits_for_the_readers_and_is_told_once)
+{
+    hf_client *client = open_client(), *other = open_client();
+    struct outcome canceled = { 0 }, stopped = { 0 }, busy = { 0 }, raised = { 0 }, again = { 0 };
+    hf_stop stop = HF_STOP_INIT;
+    hf_request request = 0;
+
+    need_upgrade(client);
+    hf_hold *reader = take(other, name_of("rw"), HF_READ, 1);
+    hf_hold *hold = take(client, name_of("rw"), HF_UPGRADE, 1);
+    CHECK_ERROR(hf_upgrade_async(hold, 0, NULL, NULL, NULL, NULL), HF_EINVAL);
+    CHECK_ERROR(hf_upgrade_async(reader, 0, NULL, record_outcome, &busy, NULL), HF_EDEADLK);
+    CHECK_CODE(hf_upgrade_async(hold, HF_FOREVER, NULL, record_outcome, &canceled, &request),
+               HF_OK);
+    CHECK(request != 0);
+    CHECK_ERROR(hf_upgrade_async(hold, 0, NULL, record_outcome, &busy, NULL), HF_BUSY);
+    hf_cancel(client, request);
+    WAIT_OUTCOME(&canceled);
+    CHECK_CODE(canceled.code, HF_CANCELED);
+    CHECK_INT(hf_hold_mode(hold), HF_UPGRADE);
+    EVENTUALLY(hf_upgrade_async(hold, HF_FOREVER, &stop, record_outcome, &stopped, NULL) == HF_OK,
+               SOON_MS);
+    hf_stop_set(&stop);
+    WAIT_OUTCOME(&stopped);
+    CHECK_CODE(stopped.code, HF_CANCELED);
+    EVENTUALLY(hf_upgrade_async(hold, 0, NULL, record_outcome, &busy, NULL) == HF_OK, SOON_MS);
+    WAIT_OUTCOME(&busy);
+    CHECK_CODE(busy.code, HF_BUSY);
+    EVENTUALLY(hf_upgrade_async(hold, HF_FOREVER, NULL, record_outcome, &raised, NULL) == HF_OK,
+               SOON_MS);
+    let_pass_ms(10);
+    CHECK_INT(raised.calls, 0);
+    give_back(reader);
+    CHECK(await_grant(&raised) == NULL);
+    CHECK_INT(hf_hold_mode(hold), HF_WRITE);
+    CHECK_CODE(probe(other, name_of("rw"), HF_READ, 1), HF_BUSY);
+    CHECK_CODE(hf_upgrade_async(hold, 0, NULL, record_outcome, &again, NULL), HF_OK);
+    CHECK(await_grant(&again) == NULL);
+    give_back(hold);
+    hf_close(client);
+    hf_close(other);
+    CHECK_INT(canceled.calls + stopped.calls + busy.calls + raised.calls + again.calls, 5);
+}
+
+/* The hold's memory is another lock's by the time that the upgrade is granted. */
+TEST(hold_released_during_async_upgrade_leaves_others_alone)
+{
+    hf_client *client = open_client(), *other = open_client();
+    struct outcome outcome = { 0 };
+
+    need_upgrade(client);
+    hf_hold *reader = take(other, name_of("rw"), HF_READ, 1);
+    hf_hold *first = take(client, name_of("rw"), HF_UPGRADE, 1);
+    hf_hold *hold = take(client, name_of("rw"), HF_UPGRADE, 1);
+    CHECK_CODE(hf_upgrade_async(hold, HF_FOREVER, NULL, record_outcome, &outcome, NULL), HF_OK);
+    hf_unlock_nowait(hold);
+    hf_hold *next = take(client, name_of("rw"), HF_READ, 1);
+    give_back(reader);
+    WAIT_OUTCOME(&outcome);
+    CHECK_INT(hf_hold_mode(next), HF_READ);
+    CHECK_INT(hf_hold_mode(first), HF_UPGRADE);
+    give_back(next);
+    give_back(first);
+    check_nothing_left(other, name_of("rw"));
+    hf_close(client);
+    hf_close(other);
+    CHECK_INT(outcome.calls, 1);
+}
+
+TEST(async_upgrade_ends_with_its_client)
+{
+    hf_client *client = open_client(), *other = open_client();
+    struct outcome outcome = { 0 };
+
+    need_upgrade(client);
+    hf_hold *reader = take(other, name_of("rw"), HF_READ, 1);
+    hf_hold *hold = take(client, name_of("rw"), HF_UPGRADE, 1);
+    CHECK_CODE(hf_upgrade_async(hold, HF_FOREVER, NULL, record_outcome, &outcome, NULL), HF_OK);
+    hf_close(client);
+    CHECK_INT(outcome.calls, 1);
+    CHECK_CODE(outcome.code, HF_ECLOSED);
+    give_back(reader);
+    hf_close(other);
+}

@@ -8,6 +8,7 @@
 #include "core/api/explain.h"
 #include "core/api/owner.h"
 #include "core/api/reply.h"
+#include "core/api/request.h"
 #include "core/api/stop.h"
 #include "core/claim/claim_change.h"
 #include "core/claim/claim_fsm.h"
@@ -18,20 +19,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A claim that has to queue in its entry waits, whatever the store would say. */
-static void begin(struct hf_claim *claim, const struct hf_lock_args *ask)
-{
-    hf__claim_begin(claim, ask);
-    if (claim->state == HF_CLAIM_QUEUED && claim->op.in.enqueue && !atomic_load(&claim->turn))
-        hf__lock_entry_say_waiting(claim);
-}
-
 static struct hf_answer drive_new(struct hf_claim *claim, const struct hf_lock_args *ask,
                                   bool queued)
 {
     struct hf_answer answer;
     struct hf_stop_wait wait = { .request = hf__claim_id(claim) };
-    begin(claim, ask);
+    hf__request_begin(claim, ask);
     hf__stop_wait_begin(&wait, claim->client, ask->stop, hf__claim_end_by_stop);
     struct hf_interlude *interlude = hf__stop_wait_interlude(&wait);
     if (!claim->here)
@@ -141,74 +134,47 @@ static int answer_nested(struct hf_client *client, const struct hf_lock_args *as
     return HF_OK;
 }
 
-/* A request that a stop may end. */
-struct stoppable {
-    struct hf_stop_wait wait;
-    hf_done_cb *done;
-    void *arg;
-};
-
-static void stoppable_done(void *arg, int code, hf_hold *hold, const hf_error *error)
-{
-    struct stoppable *stoppable = arg, own = *stoppable;
-    hf__stop_wait_end(&stoppable->wait);
-    free(stoppable);
-    own.done(own.arg, code, hold, error);
-}
-
-static void start_async(struct hf_claim *claim, const struct hf_lock_args *ask, bool raise,
-                        struct stoppable *stoppable, hf_done_cb *done, void *arg)
-{
-    struct hf_lock_args asked = *ask;
-    if (raise)
-        asked.lease_ms = claim->op.in.lease_ms;
-    begin(claim, &asked);
-    if (stoppable) {
-        *stoppable = (struct stoppable){ .wait = { .request = hf__claim_id(claim) },
-                                         .done = done,
-                                         .arg = arg };
-        hf__stop_wait_begin(&stoppable->wait, claim->client, ask->stop, hf__claim_end_by_stop);
-        done = stoppable_done;
-        arg = stoppable;
-    }
-    hf__uv_loop_request_begins(claim->client);
-    struct hf_shard *shard = claim->shard;
-    hf__shard_lock(shard);
-    claim->done = done;
-    claim->done_arg = arg;
-    if (raise)
-        claim->op.in.keep = HF_UPGRADE;
-    hf__claim_post(claim, raise ? HF_CMD_TURN : HF_CMD_START);
-    hf__shard_unlock(shard);
-}
-
 static int lock_async(struct hf_client *client, struct hf_lock_args *ask, hf_done_cb *done,
-                      void *arg, hf_request *ret)
+                      void *arg, hf_request *ret, hf_hold **ret_hold)
 {
     struct hf_entrance entrance;
-    bool reached = !ask->stop || hf__stop_reaches(client);
-    struct stoppable *stoppable = ask->stop && reached ? hf__calloc(1, sizeof *stoppable) : NULL;
-    if (ask->stop && !stoppable)
-        return hf__answer_fail(HF_ENOMEM, "out of memory for the request");
+    struct hf_answer *answer = &entrance.answer;
+    struct hf_stoppable *stoppable;
+    int code = hf__stoppable_new(&stoppable, client, ask->stop);
+    if (code != HF_OK)
+        return code;
     hf__lock_entry_admit(client, ask, &entrance);
-    bool starts = entrance.how != HF_ADMIT_NO && entrance.how != HF_ADMIT_NESTED;
+    bool starts = hf__entrance_counts(&entrance);
     if (!starts)
         free(stoppable);
-    if (entrance.how == HF_ADMIT_NESTED)
-        return answer_nested(client, ask, entrance.answer.hold, done, arg);
-    if (starts) {
-        if (ret)
-            *ret = hf__claim_id(entrance.claim);
-        start_async(entrance.claim, ask, entrance.how == HF_ADMIT_UPGRADE, stoppable, done, arg);
-        hf__lock_entry_call_ended(client, ask->name_hash);
+    if (entrance.how == HF_ADMIT_NESTED && !ret_hold)
+        return answer_nested(client, ask, answer->hold, done, arg);
+    if (starts && ret)
+        *ret = hf__claim_id(entrance.claim);
+    if (starts && ret_hold && entrance.claim->here) {
+        *answer = hf__request_start_here(entrance.claim, ask, stoppable, done, arg);
+        hf__point(client, "before_return", ask->name);
+    } else if (starts) {
+        hf__request_start(entrance.claim, ask, entrance.how == HF_ADMIT_UPGRADE, stoppable, done,
+                          arg);
+        answer->code = HF_ANSWER_FOLLOWS;
     }
-    return hf__answer_return(client, ask->name, &entrance.answer);
+    bool follows = answer->code == HF_ANSWER_FOLLOWS;
+    if (ret && !follows)
+        *ret = 0;
+    if (ret_hold && !follows)
+        *ret_hold = answer->hold;
+    code = follows ? HF_OK : hf__answer_return(client, ask->name, answer);
+    if (starts)
+        hf__lock_entry_call_ended(client, ask->name_hash);
+    return code;
 }
 
-int hf_lock_async(hf_client *client, const char *name, int64_t wait_ms,
-                  const hf_lock_options *options, hf_done_cb *done, void *arg, hf_request *ret)
+/* `ret_hold`: NULL, or what can be had at once is had. */
+static int request(hf_client *client, const char *name, int64_t wait_ms,
+                   const hf_lock_options *options, hf_done_cb *done, void *arg, hf_request *ret,
+                   hf_hold **ret_hold)
 {
-    HF_NO_CANCELLATION;
     if (ret)
         *ret = 0;
     struct hf_lock_args ask;
@@ -222,7 +188,29 @@ int hf_lock_async(hf_client *client, const char *name, int64_t wait_ms,
         return hf__answer_fail(HF_EINVAL, "done is NULL: the result would be lost");
     if (!ask.owner)
         ask.owner = hf__owner_request(client);
-    return lock_async(client, &ask, done, arg, ret);
+    /* Without a hold, "granted" could not be told from "pending". */
+    ask.starts = ret_hold != NULL;
+    ask.here = ask.starts && client->here && hf__mode_leaves_hold(ask.mode);
+    return lock_async(client, &ask, done, arg, ret, ret_hold);
+}
+
+int hf_lock_async(hf_client *client, const char *name, int64_t wait_ms,
+                  const hf_lock_options *options, hf_done_cb *done, void *arg, hf_request *ret)
+{
+    HF_NO_CANCELLATION;
+    return request(client, name, wait_ms, options, done, arg, ret, NULL);
+}
+
+int hf_lock_start(hf_client *client, const char *name, int64_t wait_ms,
+                  const hf_lock_options *options, hf_done_cb *done, void *arg, hf_request *ret,
+                  hf_hold **ret_hold)
+{
+    HF_NO_CANCELLATION;
+    if (!ret_hold)
+        return hf__answer_fail(HF_EINVAL, "ret_hold is NULL: what is granted at once would be "
+                                          "lost; hf_lock_async needs none");
+    *ret_hold = NULL;
+    return request(client, name, wait_ms, options, done, arg, ret, ret_hold);
 }
 
 void hf_cancel(hf_client *client, hf_request request)
@@ -258,15 +246,35 @@ int hf_attach(hf_client *client, const char *name, const char *owner_key, hf_hol
     return lock_blocking(client, &ask, ret);
 }
 
+static int no_amount(void)
+{
+    return hf__answer_fail(HF_EINVAL, "taking 0 from a counter is nothing; take at least 1");
+}
+
 int hf_counter_take(hf_client *client, const char *name, uint32_t amount, int64_t wait_ms)
 {
     if (amount == 0)
-        return hf__answer_fail(HF_EINVAL, "taking 0 from a counter is nothing; take at least 1");
+        return no_amount();
     return hf_lock(client, name, wait_ms, &HF_LOCK_OPTIONS(.mode = HF_COUNTER, .permits = amount),
                    NULL);
+}
+
+int hf_counter_take_async(hf_client *client, const char *name, uint32_t amount, int64_t wait_ms,
+                          hf_done_cb *done, void *arg, hf_request *ret)
+{
+    if (amount == 0)
+        return no_amount();
+    return hf_lock_async(client, name, wait_ms,
+                         &HF_LOCK_OPTIONS(.mode = HF_COUNTER, .permits = amount), done, arg, ret);
 }
 
 int hf_latch_wait(hf_client *client, const char *name, int64_t wait_ms)
 {
     return hf_lock(client, name, wait_ms, &HF_LOCK_OPTIONS(.mode = HF_LATCH), NULL);
+}
+
+int hf_latch_wait_async(hf_client *client, const char *name, int64_t wait_ms, hf_done_cb *done,
+                        void *arg, hf_request *ret)
+{
+    return hf_lock_async(client, name, wait_ms, &HF_LOCK_OPTIONS(.mode = HF_LATCH), done, arg, ret);
 }

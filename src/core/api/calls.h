@@ -4,13 +4,14 @@
 #ifndef HF_CORE_API_CALLS_H
 #define HF_CORE_API_CALLS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct hf_client;
 
-/* Begins a call that blocks. Returns HF_OK, or why there can be none: the client is closing or of
- * another process, or this is one of its callbacks. */
-int hf__call_begin(struct hf_client *client);
+/* Begins a call. Returns HF_OK, or why there can be none: the client is closing or of another
+ * process, or this is one of its callbacks and the call `waits`. */
+int hf__call_begin(struct hf_client *client, bool waits);
 /* How long a call without a wait_ms of its own may take. */
 int64_t hf__call_timeout_ms(const struct hf_client *client);
 /* The code of a call that an HF_UNREACHABLE ends after the last had_ms of its wait: HF_BUSY if that

@@ -27,9 +27,9 @@ static int answer_closed(void)
     return hf__answer_fail(HF_ECLOSED, "the client is being closed");
 }
 
-int hf__call_begin(struct hf_client *client)
+int hf__call_begin(struct hf_client *client, bool waits)
 {
-    int code = hf__args_client(client, true);
+    int code = hf__args_client(client, waits);
     return code == HF_OK && !hf__lock_entry_call_begin(client, 0) ? answer_closed() : code;
 }
 

@@ -6,6 +6,7 @@
 #include "core/api/explain.h"
 #include "core/api/owner.h"
 #include "core/api/reply.h"
+#include "core/api/request.h"
 #include "core/claim/claim_change.h"
 #include "core/claim/claim_compact.h"
 #include "core/claim/claim_fsm.h"
@@ -217,11 +218,11 @@ int hf_unlock_async(hf_hold *hold, hf_done_cb *done, void *arg)
 
 /* ---- changing ---- */
 
-static int check_change(const struct hf_hold *hold)
+static int check_change(const struct hf_hold *hold, bool waits)
 {
     if (!hold)
         return hf__answer_fail(HF_EINVAL, "the hold is NULL");
-    int code = hf__args_client(client_of(hold), true);
+    int code = hf__args_client(client_of(hold), waits);
     if (code != HF_OK)
         return code;
     if (!hf__mode_is_rw(hold->mode))
@@ -235,7 +236,7 @@ static int check_change(const struct hf_hold *hold)
 int hf_downgrade(hf_hold *hold, hf_mode mode)
 {
     HF_NO_CANCELLATION;
-    int code = check_change(hold);
+    int code = check_change(hold, true);
     if (code != HF_OK)
         return code;
     if (!hf__mode_is_rw(mode) || mode > hold->mode)
@@ -268,7 +269,7 @@ int hf_downgrade(hf_hold *hold, hf_mode mode)
 
 enum raise { RAISE_DONE, RAISE_GO, RAISE_TOO_EARLY, RAISE_IMPOSSIBLE, RAISE_LOST };
 
-static enum raise begin_raise(struct hf_shard *shard, struct hf_hold *hold, int64_t wait_ms)
+static enum raise begin_raise(struct hf_shard *shard, struct hf_hold *hold, bool here)
 {
     struct hf_claim *claim = hold->grant->claim;
     enum raise raise = RAISE_GO;
@@ -284,29 +285,20 @@ static enum raise begin_raise(struct hf_shard *shard, struct hf_hold *hold, int6
         raise = RAISE_IMPOSSIBLE;
     } else {
         claim->upgrading = claim->driven = true;
-        claim->here = claim->here && hf__claim_may_run_here(claim->client, wait_ms);
+        claim->here = claim->here && here;
         claim->changing = hold;
     }
     hf__shard_unlock(shard);
     return raise;
 }
 
-/* What hf_upgrade answers, before it asks the store or after. */
-static struct hf_answer raise_hold(struct hf_hold *hold, struct hf_lock_args *ask)
+/* Why a hold is not raised now. */
+static struct hf_answer refuse_raise(const struct hf_claim *claim, enum raise raise)
 {
-    struct hf_claim *claim = hold->grant->claim;
     struct hf_answer answer = { .code = HF_OK };
-    enum raise raise = begin_raise(shard_of(claim), hold, ask->wait_ms);
-    while (raise == RAISE_TOO_EARLY && ask->wait_ms != 0 && answer.code == HF_OK) {
-        answer.code = hf__claim_waiters_await(claim, ask->wait_until_ms, ask->stop);
-        if (answer.code == HF_OK)
-            raise = begin_raise(shard_of(claim), hold, ask->wait_ms);
-    }
-    if (raise == RAISE_GO)
-        return hf__claim_raise(claim, ask);
     if (raise == RAISE_LOST)
         answer.code = HF_LOST;
-    if (raise == RAISE_TOO_EARLY && ask->wait_ms == 0) {
+    if (raise == RAISE_TOO_EARLY) {
         answer.code = HF_BUSY;
         hf__explain(&answer.error, HF_BUSY, 0, HF_REST_TOO_EARLY, claim->op.in.name);
     }
@@ -320,6 +312,46 @@ static struct hf_answer raise_hold(struct hf_hold *hold, struct hf_lock_args *as
     return answer;
 }
 
+/* What hf_upgrade answers, before it asks the store or after. */
+static struct hf_answer raise_hold(struct hf_hold *hold, struct hf_lock_args *ask)
+{
+    struct hf_claim *claim = hold->grant->claim;
+    struct hf_answer answer = { .code = HF_OK };
+    bool here = hf__claim_may_run_here(claim->client, ask->wait_ms);
+    enum raise raise = begin_raise(shard_of(claim), hold, here);
+    while (raise == RAISE_TOO_EARLY && ask->wait_ms != 0 && answer.code == HF_OK) {
+        answer.code = hf__claim_waiters_await(claim, ask->wait_until_ms, ask->stop);
+        if (answer.code == HF_OK)
+            raise = begin_raise(shard_of(claim), hold, here);
+    }
+    if (raise == RAISE_GO)
+        return hf__claim_raise(claim, ask);
+    return answer.code == HF_OK ? refuse_raise(claim, raise) : answer;
+}
+
+/* Counts the call in. */
+static int begin_upgrade(struct hf_lock_args *ask, struct hf_hold *hold, int64_t wait_ms,
+                         hf_stop *stop, bool waits)
+{
+    int code = check_change(hold, waits);
+    if (code == HF_OK)
+        code = hf__args_wait(wait_ms);
+    if (code == HF_OK)
+        code = hf__args_stop(stop);
+    if (code != HF_OK)
+        return code;
+    struct hf_client *client = client_of(hold);
+    *ask = (struct hf_lock_args){ .wait_ms = wait_ms,
+                                  .mode = HF_WRITE,
+                                  .stop = stop,
+                                  .now_ms = client->loop.clock(client->loop.arg) };
+    ask->wait_until_ms = hf__args_until(ask->now_ms, wait_ms);
+    hf__shard_lock(hold->grant->shard);
+    hf__lock_entry_count_in(hold->grant->shard);
+    hf__shard_unlock(hold->grant->shard);
+    return HF_OK;
+}
+
 int hf_upgrade(hf_hold *hold, int64_t wait_ms)
 {
     return hf_upgrade_stoppable(hold, wait_ms, NULL);
@@ -328,24 +360,60 @@ int hf_upgrade(hf_hold *hold, int64_t wait_ms)
 int hf_upgrade_stoppable(hf_hold *hold, int64_t wait_ms, hf_stop *stop)
 {
     HF_NO_CANCELLATION;
-    int code = check_change(hold);
-    if (code == HF_OK)
-        code = hf__args_wait(wait_ms);
-    if (code == HF_OK)
-        code = hf__args_stop(stop);
+    struct hf_lock_args ask;
+    int code = begin_upgrade(&ask, hold, wait_ms, stop, true);
     if (code != HF_OK)
         return code;
     struct hf_claim *claim = hold->grant->claim;
     struct hf_client *client = claim->client;
-    struct hf_lock_args ask = { .wait_ms = wait_ms,
-                                .stop = stop,
-                                .now_ms = client->loop.clock(client->loop.arg) };
-    ask.wait_until_ms = hf__args_until(ask.now_ms, wait_ms);
-    hf__shard_lock(claim->shard);
-    hf__lock_entry_count_in(claim->shard);
-    hf__shard_unlock(claim->shard);
     struct hf_answer answer = raise_hold(hold, &ask);
     code = hf__answer_return(claim->client, claim->op.in.name, &answer);
     hf__lock_entry_call_ended(client, claim->op.in.name_hash);
+    return code;
+}
+
+/* The hold is HF_WRITE already. */
+static int tell_raised(const struct hf_claim *claim, hf_done_cb *done, void *arg)
+{
+    const struct hf_op *op = &claim->op;
+    struct hf_reply *reply;
+    int code = hf__reply_new(&reply, claim->client, op->in.name, op->in.name_hash, done, arg);
+    if (code == HF_OK)
+        hf__reply_send(reply, HF_OK);
+    return code;
+}
+
+int hf_upgrade_async(hf_hold *hold, int64_t wait_ms, hf_stop *stop, hf_done_cb *done, void *arg,
+                     hf_request *ret)
+{
+    HF_NO_CANCELLATION;
+    struct hf_lock_args ask;
+    struct hf_stoppable *stoppable = NULL;
+    if (ret)
+        *ret = 0;
+    if (!done)
+        return hf__answer_fail(HF_EINVAL, "done is NULL: the result would be lost");
+    int code = begin_upgrade(&ask, hold, wait_ms, stop, false);
+    if (code != HF_OK)
+        return code;
+    struct hf_claim *claim = hold->grant->claim;
+    struct hf_client *client = claim->client;
+    uint64_t name_hash = claim->op.in.name_hash;
+    code = hf__stoppable_new(&stoppable, client, stop);
+    enum raise raise = RAISE_DONE;
+    if (code == HF_OK)
+        raise = begin_raise(shard_of(claim), hold, false);
+    if (raise == RAISE_GO) {
+        if (ret)
+            *ret = hf__claim_id(claim);
+        hf__request_start(claim, &ask, true, stoppable, done, arg);
+    } else if (code == HF_OK) {
+        free(stoppable);
+        struct hf_answer answer = refuse_raise(claim, raise);
+        code = hf__answer_return(client, claim->op.in.name, &answer);
+        if (code == HF_OK)
+            code = tell_raised(claim, done, arg);
+    }
+    hf__lock_entry_call_ended(client, name_hash);
     return code;
 }

@@ -19,11 +19,13 @@ static void deliver(struct hf_task *task)
     uint64_t name_hash = reply->name_hash;
     if (hf__uv_loop_defer_to_thread(client, task))
         return;
+    if (reply->finish)
+        reply->finish(reply);
     if (reply->waiter.lost && answer->code != HF_OK)
         answer->code = HF_LOST;
     int code = answer->code;
     if (!reply->explained)
-        hf__answer_settle(client, reply->name, answer, &reply->error);
+        hf__answer_settle(client, *reply->name ? reply->name : NULL, answer, &reply->error);
     if (reply->says_released && code == HF_OK)
         hf__host_event(&client->host, HF_EVENT_RELEASED, reply->name, reply->token, "released");
     hf__uv_loop_before_callback(client);
@@ -43,6 +45,8 @@ static void tell(struct hf_waiter *waiter)
 int hf__reply_new(struct hf_reply **ret, struct hf_client *client, const char *name,
                   uint64_t name_hash, hf_done_cb *done, void *arg)
 {
+    if (!done)
+        return hf__answer_fail(HF_EINVAL, "done is NULL: the result would be lost");
     struct hf_reply *reply = hf__calloc(1, sizeof *reply);
     if (!reply)
         return hf__answer_fail(HF_ENOMEM, "out of memory for the answer");

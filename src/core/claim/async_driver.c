@@ -256,9 +256,12 @@ void hf__claim_drive(struct hf_claim *claim, enum hf_claim_event event)
 
 static void start(struct hf_claim *claim)
 {
-    /* A request may be canceled before it has started. */
-    if (claim->state == HF_CLAIM_QUEUED && atomic_load(&claim->ending))
+    bool asks = claim->state == HF_CLAIM_QUEUED || claim->state == HF_CLAIM_WAITING;
+    /* A request may be canceled before it has started, or while its caller's thread has asked. */
+    if (asks && atomic_load(&claim->ending)) /* mutant: request-that-ends-before-it-starts */
         hf__claim_drive(claim, HF_ON_END);
+    else if (claim->state == HF_CLAIM_WAITING)
+        hf__claim_drive(claim, HF_ON_WAKE);
     else if (claim->state == HF_CLAIM_QUEUED && (atomic_load(&claim->turn) & HF_TURN_COME))
         hf__claim_drive(claim, HF_ON_TURN);
     else if (claim->state == HF_CLAIM_HELD)

@@ -318,6 +318,7 @@ struct hf_lock_args {
     hf_stop *stop;
     bool here;   /* the calling thread is going to drive it */
     bool blocks; /* the calling thread waits for the answer */
+    bool starts; /* it is told what needs no wait, and the rest goes on on the loop */
     bool no_reentry;
     bool election; /* the claim is a candidacy: `mode` is what the engine has for it */
 };

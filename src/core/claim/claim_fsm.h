@@ -48,6 +48,11 @@ void hf__claim_still(struct hf_claim *claim);
  */
 struct hf_answer hf__claim_drive_sync(struct hf_claim *claim, enum hf_claim_event event,
                                       int64_t now_ms, struct hf_interlude *interlude);
+/* The same, but what would have to wait goes on on the loop, and is told to `done`. The code is
+ * HF_ANSWER_FOLLOWS then, and the claim may be gone. */
+#define HF_ANSWER_FOLLOWS (-1)
+struct hf_answer hf__claim_start_sync(struct hf_claim *claim, int64_t now_ms, hf_done_cb *done,
+                                      void *arg);
 struct hf_answer hf__claim_drive_queued(struct hf_claim *claim, struct hf_interlude *interlude);
 /* Any thread, with the shard locked: the thread that drives the claim looks at its `ending`. */
 void hf__claim_rouse(struct hf_claim *claim);

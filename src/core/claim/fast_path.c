@@ -28,8 +28,8 @@ bool hf__fast_acquire(struct hf_claim *claim, const struct hf_lock_args *ask,
     struct hf_client *client = claim->client;
     struct hf_lock_entry *entry = claim->entry;
     /* mutant: lock-with-lease-of-its-own */
-    if (!entry->kept || !ask->blocks || !client->here || ask->lease_ms || ask->attach_key ||
-        !hf__list_empty(&entry->queue) || !hf__list_empty(&entry->holders) ||
+    if (!entry->kept || !(ask->blocks || ask->starts) || !client->here || ask->lease_ms ||
+        ask->attach_key || !hf__list_empty(&entry->queue) || !hf__list_empty(&entry->holders) ||
         hf__host_wants_events(&client->host))
         return false;
     claim->op.in.mode = ask->mode;

@@ -86,8 +86,27 @@ static void leave_to_loop(struct hf_claim *claim)
     hf__shard_unlock(shard);
 }
 
-struct hf_answer hf__claim_drive_sync(struct hf_claim *claim, enum hf_claim_event event,
-                                      int64_t now_ms, struct hf_interlude *interlude)
+/* What the loop calls, as no thread waits for the answer. */
+struct callback {
+    hf_done_cb *done;
+    void *arg;
+};
+
+/* From the refusal on no wake reaches this claim until the loop has asked again. */
+static void go_on_on_loop(struct hf_claim *claim, const struct callback *callback)
+{
+    struct hf_shard *shard = claim->shard;
+    hf__uv_loop_request_begins(claim->client);
+    hf__shard_lock(shard);
+    claim->done = callback->done;
+    claim->done_arg = callback->arg;
+    claim->here = false;
+    hf__claim_post(claim, HF_CMD_START); /* mutant: start-goes-to-loop-too-early */
+    hf__shard_unlock(shard);
+}
+
+static struct hf_answer drive(struct hf_claim *claim, enum hf_claim_event event, int64_t now_ms,
+                              struct hf_interlude *interlude, const struct callback *callback)
 {
     const struct hf_engine_sync_ops *sync = claim->client->sync;
     struct hf_engine *engine = claim->client->engine;
@@ -117,6 +136,9 @@ struct hf_answer hf__claim_drive_sync(struct hf_claim *claim, enum hf_claim_even
             hf__count(claim->shard->counts, HF_COUNT_REQUESTS, 1);
             claim->op.out.verdict = sync->release(engine, &claim->op);
             event = HF_ON_ANSWER;
+        } else if ((actions & HF_DO_SLEEP) && callback) {
+            go_on_on_loop(claim, callback);
+            return (struct hf_answer){ .code = HF_ANSWER_FOLLOWS };
         } else if (actions & HF_DO_SLEEP) {
             event = sleep_for_wake(claim, interlude);
         } else {
@@ -137,6 +159,18 @@ struct hf_answer hf__claim_drive_sync(struct hf_claim *claim, enum hf_claim_even
         if (actions & HF_DO_SLEEP || claim->op.out.rests_on)
             now_ms = hf__clock_ms();
     }
+}
+
+struct hf_answer hf__claim_drive_sync(struct hf_claim *claim, enum hf_claim_event event,
+                                      int64_t now_ms, struct hf_interlude *interlude)
+{
+    return drive(claim, event, now_ms, interlude, NULL);
+}
+
+struct hf_answer hf__claim_start_sync(struct hf_claim *claim, int64_t now_ms, hf_done_cb *done,
+                                      void *arg)
+{
+    return drive(claim, HF_ON_TURN, now_ms, NULL, &(struct callback){ done, arg });
 }
 
 struct hf_answer hf__claim_drive_queued(struct hf_claim *claim, struct hf_interlude *interlude)

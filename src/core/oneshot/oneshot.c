@@ -13,7 +13,7 @@ static void let_go(struct hf_oneshot_call *call, int code)
     call->waiter = NULL;
     hf__timer_stop(&call->client->loop, &call->patience);
     waiter->answer.code = code;
-    hf__uv_loop_notify(call->client, &waiter->answered);
+    hf__waiter_tell(call->client, waiter);
 }
 
 static void abandon(struct hf_oneshot_call *call, int code)
@@ -100,17 +100,22 @@ static void answered(struct hf_task *task)
         let_go(call, HF_OK);
 }
 
-struct hf_answer hf__oneshot_call_run(struct hf_oneshot_call *call)
+void hf__oneshot_call_begin(struct hf_oneshot_call *call, struct hf_waiter *waiter)
 {
-    struct hf_waiter waiter = { 0 };
-    call->waiter = &waiter;
+    call->waiter = waiter;
     hf__task_init(&call->question.answer, answered);
     hf__link_init(&call->link);
     hf__timer_init(&call->patience, patience_over);
     hf__task_init(&call->start, started);
+    hf__loop_post(&call->client->loop, &call->start);
+}
+
+struct hf_answer hf__oneshot_call_run(struct hf_oneshot_call *call)
+{
+    struct hf_waiter waiter = { 0 };
     struct hf_client *client = call->client;
     bool turns = hf__uv_loop_begin_wait(client);
-    hf__loop_post(&client->loop, &call->start);
+    hf__oneshot_call_begin(call, &waiter);
     hf__uv_loop_wait(client, &waiter.answered, turns, NULL);
     return waiter.answer;
 }

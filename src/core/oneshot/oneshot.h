@@ -26,6 +26,9 @@ struct hf_oneshot_call {
  * not before hf_close, and the call is not the caller's any more. */
 struct hf_answer hf__oneshot_call_run(struct hf_oneshot_call *call);
 
+/* The same without waiting: the waiter is told later. */
+void hf__oneshot_call_begin(struct hf_oneshot_call *call, struct hf_waiter *waiter);
+
 /* On the loop: asks the engine. */
 void hf__oneshot_call_ask(struct hf_oneshot_call *call);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One-shot verbs: semaphores, counters, latches, breaking, and what concerns a hold's own lease.
- * Each is one question on the loop; the caller waits for its answer, but not longer than its
- * patience. */
+/* One-shot verbs: rate limiters, breaking, and what concerns a hold's own lease. Each is one
+ * question on the loop; the caller waits for its answer, but not longer than its patience. */
+#include "core/oneshot/oneshot_change.h"
 #include "base/cancel.h"
 #include "base/clock.h"
 #include "core/api/args.h"
@@ -11,7 +11,6 @@
 #include "core/claim/claim_waiters.h"
 #include "core/claim/pool.h"
 #include "core/lease/lease.h"
-#include "core/oneshot/oneshot.h"
 #include "core/table/lock_table.h"
 
 #include "base/testing.h"
@@ -20,21 +19,14 @@
 #include <string.h>
 #include <time.h>
 
-struct change {
-    struct hf_oneshot_call call;
-    char name[HF_NAME_MAX + 1];
-    char key[HF_OWNER_KEY_SIZE];
-    char guard[]; /* of HF_GUARD_SIZE bytes, where it is asked for */
-};
-
-static struct hf_claim *claim_of(const struct change *whole)
+static struct hf_claim *claim_of(const struct hf_change *whole)
 {
     return HF_CONTAINER(whole->call.question.op, struct hf_claim, op);
 }
 
-static void discard(struct hf_oneshot_call *call)
+void hf__change_discard(struct hf_oneshot_call *call)
 {
-    struct change *whole = HF_CONTAINER(call, struct change, call);
+    struct hf_change *whole = HF_CONTAINER(call, struct hf_change, call);
     if (whole->call.question.op) {
         struct hf_claim *claim = claim_of(whole);
         hf__shard_lock(claim->shard);
@@ -46,14 +38,14 @@ static void discard(struct hf_oneshot_call *call)
 }
 
 /* `name` is the store's. */
-static struct change *new_change(struct hf_client *client, enum hf_oneshot_verb verb,
+struct hf_change *hf__change_new(struct hf_client *client, enum hf_oneshot_verb verb,
                                  const char *name, uint32_t length, uint64_t hash)
 {
     bool guards = verb == HF_ONESHOT_GUARD;
-    struct change *whole = hf__calloc(1, sizeof *whole + (guards ? HF_GUARD_SIZE : 0));
+    struct hf_change *whole = hf__calloc(1, sizeof *whole + (guards ? HF_GUARD_SIZE : 0));
     if (!whole)
         return NULL;
-    whole->call = (struct hf_oneshot_call){ .client = client, .discard = discard };
+    whole->call = (struct hf_oneshot_call){ .client = client, .discard = hf__change_discard };
     whole->call.question.guard = guards ? whole->guard : NULL;
     whole->call.question.verb = verb;
     whole->call.question.name = whole->name;
@@ -63,24 +55,20 @@ static struct change *new_change(struct hf_client *client, enum hf_oneshot_verb 
     return whole;
 }
 
-static int check(struct hf_client *client, unsigned cap, const char *what)
+int hf__change_check(struct hf_client *client, unsigned cap, const char *what, bool waits)
 {
-    int code = hf__args_client(client, true);
+    int code = hf__args_client(client, waits);
     if (code == HF_OK && !(client->ops->caps & cap))
         return hf__answer_fail(HF_ENOTSUP, "the engine \"%s\" has no %s", client->ops->name, what);
     return code;
 }
 
-static int check_named(struct hf_client *client, unsigned cap, const char *what, const char *name,
-                       struct hf_store_name *full)
+int hf__change_check_named(struct hf_client *client, unsigned cap, const char *what,
+                           const char *name, struct hf_store_name *full, bool waits)
 {
-    int code = check(client, cap, what);
+    int code = hf__change_check(client, cap, what, waits);
     return code == HF_OK ? hf__args_name(client, name, full) : code;
 }
-
-#define NOT_FORGOTTEN                                                                              \
-    "it is in use, so it is not forgotten; hf_inspect or `holdfast show` shows its holders and "   \
-    "waiters"
 
 /* Nothing was to be taken, so nothing was "not available". */
 static void explain_busy(struct hf_oneshot *change)
@@ -92,136 +80,67 @@ static void explain_busy(struct hf_oneshot *change)
         [HF_ONESHOT_BREAK] = "it is held, but not under that key; hf_inspect or `holdfast show` "
                              "shows the holder",
         [HF_ONESHOT_RATE_TAKE] = "not that many permits are there within the wait",
-        [HF_ONESHOT_FORGET] = NOT_FORGOTTEN,
+        [HF_ONESHOT_FORGET] = HF_NOT_FORGOTTEN,
     };
     if (!change->error && sentences[change->verb])
         hf__explain(&change->error, HF_BUSY, 0, "\"%.200s\": %s", change->name,
                     sentences[change->verb]);
 }
 
+/* What has come of a question that is the caller's again. Ends it. */
+struct hf_answer hf__change_take(struct hf_change *whole, uint32_t *ret_result,
+                                 int64_t *ret_delay_us, char *ret_key)
+{
+    struct hf_oneshot *change = &whole->call.question;
+    if (change->code == HF_BUSY)
+        explain_busy(change);
+    struct hf_answer answer = { .code = change->code, .error = change->error };
+    change->error = NULL;
+    if (ret_result)
+        *ret_result = change->result;
+    if (ret_delay_us)
+        *ret_delay_us = change->delay_us;
+    if (ret_key)
+        memcpy(ret_key, change->guard ? change->guard : change->key_out,
+               change->guard ? HF_GUARD_SIZE : HF_OWNER_KEY_SIZE);
+    hf__change_discard(&whole->call);
+    return answer;
+}
+
 /* Runs the verb; copies out its result and its key; hf_last_error says why it failed. */
-static int run(struct change *whole, uint32_t *ret_result, int64_t *ret_delay_us, char *ret_key)
+int hf__change_run(struct hf_change *whole, uint32_t *ret_result, int64_t *ret_delay_us,
+                   char *ret_key)
 {
     HF_NO_CANCELLATION;
     struct hf_client *client = whole->call.client;
-    struct hf_oneshot *change = &whole->call.question;
     char name[200];
-    uint64_t name_hash = change->name_hash;
-    strncpy(name, change->name, sizeof name - 1);
+    uint64_t name_hash = whole->call.question.name_hash;
+    strncpy(name, whole->name, sizeof name - 1);
     name[sizeof name - 1] = 0;
     if (!hf__lock_entry_call_begin(client, name_hash)) {
-        discard(&whole->call);
+        hf__change_discard(&whole->call);
         return hf__answer_fail(HF_ECLOSED, "the client is being closed");
     }
     struct hf_answer answer = hf__oneshot_call_run(&whole->call);
-    if (answer.code == HF_OK) {
-        if (change->code == HF_BUSY)
-            explain_busy(change);
-        answer = (struct hf_answer){ .code = change->code, .error = change->error };
-        change->error = NULL;
-        if (ret_result)
-            *ret_result = change->result;
-        if (ret_delay_us)
-            *ret_delay_us = change->delay_us;
-        if (ret_key)
-            memcpy(ret_key, change->guard ? change->guard : change->key_out,
-                   change->guard ? HF_GUARD_SIZE : HF_OWNER_KEY_SIZE);
-        discard(&whole->call);
-    }
+    if (answer.code == HF_OK)
+        answer = hf__change_take(whole, ret_result, ret_delay_us, ret_key);
     int code = hf__answer_return(client, name, &answer);
     hf__lock_entry_call_ended(client, name_hash);
     return code;
 }
 
-static int change_value(hf_client *client, unsigned cap, const char *what,
-                        enum hf_oneshot_verb verb, const char *name, uint32_t value,
-                        uint32_t *ret_result)
-{
-    struct hf_store_name full;
-    int code = check_named(client, cap, what, name, &full);
-    if (code != HF_OK)
-        return code;
-    struct change *whole = new_change(client, verb, full.text, full.length, full.hash);
-    if (!whole)
-        return hf__answer_fail(HF_ENOMEM, "out of memory");
-    whole->call.question.value = value;
-    return run(whole, ret_result, NULL, NULL);
-}
-
-int hf_semaphore_set(hf_client *client, const char *name, uint32_t permits)
-{
-    return change_value(client, HF_CAP_PERMIT, "semaphores", HF_ONESHOT_SEMAPHORE_SET, name,
-                        permits, NULL);
-}
-
 const char *hf_schema(hf_client *client)
 {
-    if (check(client, HF_CAP_SCHEMA, "tables") != HF_OK)
+    if (hf__change_check(client, HF_CAP_SCHEMA, "tables", true) != HF_OK)
         return NULL;
     return client->engine->schema;
 }
 
 const char *hf_grants(hf_client *client)
 {
-    if (check(client, HF_CAP_SCHEMA, "tables") != HF_OK)
+    if (hf__change_check(client, HF_CAP_SCHEMA, "tables", true) != HF_OK)
         return NULL;
     return client->engine->grants;
-}
-
-/* It is about no name; the call has one for its place among the others. */
-int hf_schema_change(hf_client *client, hf_schema_action action, uint32_t *ret_count)
-{
-    int code = check(client, HF_CAP_SCHEMA, "tables");
-    if (code != HF_OK)
-        return code;
-    if (action < HF_SCHEMA_CREATE || action > HF_SCHEMA_CLEAN)
-        return hf__answer_fail(HF_EINVAL, "there is no schema action %d", (int)action);
-    return change_value(client, HF_CAP_SCHEMA, "tables", HF_ONESHOT_SCHEMA, "schema",
-                        (uint32_t)action, ret_count);
-}
-
-int hf_counter_set(hf_client *client, const char *name, uint32_t value)
-{
-    return change_value(client, HF_CAP_COUNTER, "counters", HF_ONESHOT_COUNTER_SET, name, value,
-                        NULL);
-}
-
-int hf_counter_add(hf_client *client, const char *name, uint32_t amount)
-{
-    return change_value(client, HF_CAP_COUNTER, "counters", HF_ONESHOT_COUNTER_ADD, name, amount,
-                        NULL);
-}
-
-int hf_counter_get(hf_client *client, const char *name, uint32_t *ret_value)
-{
-    if (!ret_value)
-        return hf__answer_fail(HF_EINVAL, "ret_value is NULL: there is nowhere to put the value");
-    return change_value(client, HF_CAP_COUNTER, "counters", HF_ONESHOT_COUNTER_GET, name, 0,
-                        ret_value);
-}
-
-int hf_counter_remove(hf_client *client, const char *name)
-{
-    return change_value(client, HF_CAP_COUNTER, "counters", HF_ONESHOT_COUNTER_REMOVE, name, 0,
-                        NULL);
-}
-
-int hf_latch_set(hf_client *client, const char *name, uint32_t count)
-{
-    return change_value(client, HF_CAP_LATCH, "latches", HF_ONESHOT_LATCH_SET, name, count, NULL);
-}
-
-int hf_latch_down(hf_client *client, const char *name, uint32_t amount, uint32_t *ret_left)
-{
-    if (amount == 0)
-        return hf__answer_fail(HF_EINVAL, "counting a latch down by 0 is nothing; use at least 1");
-    return change_value(client, HF_CAP_LATCH, "latches", HF_ONESHOT_LATCH_DOWN, name, amount,
-                        ret_left);
-}
-
-int hf_latch_get(hf_client *client, const char *name, uint32_t *ret_left)
-{
-    return change_value(client, HF_CAP_LATCH, "latches", HF_ONESHOT_LATCH_GET, name, 0, ret_left);
 }
 
 /* ---- rate limiters ---- */
@@ -285,15 +204,15 @@ int hf_rate_take(hf_client *client, const char *name, const hf_rate *rate, uint3
     int64_t delay_us = 0;
     if (ret_retry_ms)
         *ret_retry_ms = 0;
-    int code = check_named(client, HF_CAP_RATE, "rate limiters", name, &full);
+    int code = hf__change_check_named(client, HF_CAP_RATE, "rate limiters", name, &full, true);
     if (code == HF_OK)
         code = hf__args_wait(wait_ms);
     if (code == HF_OK)
         code = check_rate(rate, permits);
     if (code != HF_OK)
         return code;
-    struct change *whole =
-        new_change(client, HF_ONESHOT_RATE_TAKE, full.text, full.length, full.hash);
+    struct hf_change *whole =
+        hf__change_new(client, HF_ONESHOT_RATE_TAKE, full.text, full.length, full.hash);
     if (!whole)
         return hf__answer_fail(HF_ENOMEM, "out of memory");
     bool waits_long = wait_ms < 0 || wait_ms > RATE_MAX_MS;
@@ -302,7 +221,7 @@ int hf_rate_take(hf_client *client, const char *name, const hf_rate *rate, uint3
         .burst_us = cost_us(rate, rate->burst ? rate->burst : rate->permits),
         .wait_us = (waits_long ? RATE_MAX_MS : wait_ms) * 1000,
     };
-    code = run(whole, NULL, &delay_us, NULL);
+    code = hf__change_run(whole, NULL, &delay_us, NULL);
     if (delay_us <= 0 || (code != HF_OK && code != HF_BUSY))
         return code;
     int64_t delay_ms = (delay_us + 999) / 1000;
@@ -317,55 +236,32 @@ int hf_break(hf_client *client, const char *name, const char *owner_key, uint32_
 {
     HF_NO_CANCELLATION;
     struct hf_store_name full;
-    int code = check_named(client, HF_CAP_BREAK, "way to break a lock", name, &full);
+    int code =
+        hf__change_check_named(client, HF_CAP_BREAK, "way to break a lock", name, &full, true);
     if (code != HF_OK)
         return code;
     if (owner_key && strlen(owner_key) >= HF_OWNER_KEY_SIZE)
         return hf__answer_fail(HF_EINVAL, "\"%.80s\" is no owner key; hf_inspect shows them",
                                owner_key);
-    struct change *whole = new_change(client, HF_ONESHOT_BREAK, full.text, full.length, full.hash);
+    struct hf_change *whole =
+        hf__change_new(client, HF_ONESHOT_BREAK, full.text, full.length, full.hash);
     if (!whole)
         return hf__answer_fail(HF_ENOMEM, "out of memory");
     if (owner_key) {
         memcpy(whole->key, owner_key, strlen(owner_key) + 1);
         whole->call.question.key = whole->key;
     }
-    return run(whole, ret_count, NULL, NULL);
-}
-
-static bool note_use(void *arg, const hf_entry *entry)
-{
-    bool *in_use = arg;
-    bool is_value = entry->kind == HF_KIND_SEMAPHORE || entry->kind == HF_KIND_COUNTER ||
-                    entry->kind == HF_KIND_LATCH || entry->kind == HF_KIND_RATE;
-    *in_use |= is_value || entry->role != HF_ROLE_OBJECT;
-    return !*in_use;
-}
-
-/* Where nothing is kept of a name that is free, it is enough to see that it is. */
-int hf_forget(hf_client *client, const char *name)
-{
-    struct hf_store_name full;
-    bool in_use = false;
-    int code = check_named(client, HF_CAP_MUTEX, "mutexes", name, &full);
-    if (code != HF_OK)
-        return code;
-    if (client->ops->forgets)
-        return change_value(client, HF_CAP_MUTEX, "mutexes", HF_ONESHOT_FORGET, name, 0, NULL);
-    code = hf_inspect(client, name, note_use, &in_use);
-    if (code == HF_OK && in_use)
-        return hf__answer_fail(HF_BUSY, "\"%.200s\": " NOT_FORGOTTEN, name);
-    return code;
+    return hf__change_run(whole, ret_count, NULL, NULL);
 }
 
 /* ---- a hold ---- */
 
 /* The engine may hold on to the op until it answers, and the caller may leave before that. */
-static struct change *new_hold_change(struct hf_claim *claim, enum hf_oneshot_verb verb)
+static struct hf_change *new_hold_change(struct hf_claim *claim, enum hf_oneshot_verb verb)
 {
     const struct hf_op *op = &claim->op;
-    struct change *whole =
-        new_change(claim->client, verb, op->in.name, op->in.name_length, op->in.name_hash);
+    struct hf_change *whole =
+        hf__change_new(claim->client, verb, op->in.name, op->in.name_length, op->in.name_hash);
     if (!whole)
         return NULL;
     whole->call.question.op = &claim->op;
@@ -377,7 +273,7 @@ static struct change *new_hold_change(struct hf_claim *claim, enum hf_oneshot_ve
 
 static void begin_guard(struct hf_oneshot_call *call)
 {
-    struct change *whole = HF_CONTAINER(call, struct change, call);
+    struct hf_change *whole = HF_CONTAINER(call, struct hf_change, call);
     if (!atomic_load(&claim_of(whole)->grant->lost)) {
         hf__oneshot_call_ask(call);
         return;
@@ -391,16 +287,16 @@ int hf_guard(hf_hold *hold, char guard[HF_GUARD_SIZE])
     HF_NO_CANCELLATION;
     if (!hold || !guard)
         return hf__answer_fail(HF_EINVAL, "the %s is NULL", hold ? "guard" : "hold");
-    int code = check(hold->grant->shard->client, HF_CAP_GUARD, "guards");
+    int code = hf__change_check(hold->grant->shard->client, HF_CAP_GUARD, "guards", true);
     if (code != HF_OK)
         return code;
     if (atomic_load(&hold->grant->lost))
         return hf__answer_fail(HF_LOST, "the lock was lost");
-    struct change *whole = new_hold_change(hold->grant->claim, HF_ONESHOT_GUARD);
+    struct hf_change *whole = new_hold_change(hold->grant->claim, HF_ONESHOT_GUARD);
     if (!whole)
         return hf__answer_fail(HF_ENOMEM, "out of memory");
     whole->call.begin = begin_guard;
-    return run(whole, NULL, NULL, guard);
+    return hf__change_run(whole, NULL, NULL, guard);
 }
 
 /* ---- a hold's own lease ---- */
@@ -426,7 +322,7 @@ static int check_lease_hold(hf_hold *hold)
 
 static void begin_on_lease(struct hf_oneshot_call *call)
 {
-    struct change *whole = HF_CONTAINER(call, struct change, call);
+    struct hf_change *whole = HF_CONTAINER(call, struct hf_change, call);
     struct hf_claim *claim = claim_of(whole);
     if (!atomic_load(&claim->grant->lost) && claim->op.out.rests_on) {
         hf__point(call->client, "before_renew", claim->op.in.name);
@@ -457,20 +353,20 @@ int hf_renew(hf_hold *hold, int64_t lease_ms)
         return code;
     if (lease_ms < 10)
         return hf__answer_fail(HF_EINVAL, "lease_ms is %lld; use at least 10", (long long)lease_ms);
-    struct change *whole = new_hold_change(hold->grant->claim, HF_ONESHOT_RENEW);
+    struct hf_change *whole = new_hold_change(hold->grant->claim, HF_ONESHOT_RENEW);
     if (!whole)
         return hf__answer_fail(HF_ENOMEM, "out of memory");
     whole->call.question.lease_ms = hf__args_lease(lease_ms);
     whole->call.begin = begin_on_lease;
     whole->call.ended = renewed;
-    return run(whole, NULL, NULL, NULL);
+    return hf__change_run(whole, NULL, NULL, NULL);
 }
 
 /* The claim ends without a release: what it had at the store goes on by itself. Unless the answer
  * came too late: then the hold is still in the caller's hand. */
 static void detached(struct hf_oneshot_call *call)
 {
-    struct change *whole = HF_CONTAINER(call, struct change, call);
+    struct hf_change *whole = HF_CONTAINER(call, struct hf_change, call);
     struct hf_claim *claim = claim_of(whole);
     /* mutant: detaching-that-is-answered */
     if (whole->call.question.code != HF_OK || call->abandoned)
@@ -544,7 +440,7 @@ int hf_detach(hf_hold *hold, char owner_key[HF_OWNER_KEY_SIZE])
     if (!(client->ops->caps & HF_CAP_DETACH))
         return hf__answer_fail(HF_ENOTSUP, "the engine \"%s\" cannot detach", client->ops->name);
     uint64_t name_hash = claim->op.in.name_hash;
-    struct change *whole = new_hold_change(claim, HF_ONESHOT_DETACH);
+    struct hf_change *whole = new_hold_change(claim, HF_ONESHOT_DETACH);
     if (!whole)
         return hf__answer_fail(HF_ENOMEM, "out of memory");
     hf__shard_lock(claim->shard);
@@ -554,7 +450,7 @@ int hf_detach(hf_hold *hold, char owner_key[HF_OWNER_KEY_SIZE])
     if (apart.code == HF_OK) {
         whole->call.begin = begin_on_lease;
         whole->call.ended = detached;
-        code = run(whole, NULL, NULL, owner_key);
+        code = hf__change_run(whole, NULL, NULL, owner_key);
         if (code != HF_OK) {
             hf__shard_lock(claim->shard);
             claim->held_mode = (int8_t)hf__lock_entry_needed(claim);
@@ -563,7 +459,7 @@ int hf_detach(hf_hold *hold, char owner_key[HF_OWNER_KEY_SIZE])
         }
     } else {
         code = hf__answer_return(client, claim->op.in.name, &apart);
-        discard(&whole->call);
+        hf__change_discard(&whole->call);
     }
     hf__lock_entry_call_ended(client, name_hash);
     return code;

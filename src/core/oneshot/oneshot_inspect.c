@@ -5,6 +5,8 @@
 #include "core/api/args.h"
 #include "core/api/client.h"
 #include "core/api/explain.h"
+#include "core/api/reply.h"
+#include "core/loop/uv_loop.h"
 #include "core/oneshot/oneshot.h"
 #include "core/table/lock_table.h"
 
@@ -133,13 +135,14 @@ static struct hf_answer finish(struct inspection *inspection)
     return answer;
 }
 
-int hf_inspect(hf_client *client, const char *name, hf_entry_cb *visit, void *arg)
+static int begin(struct inspection **ret, hf_client *client, const char *name,
+                 struct hf_store_name *full, hf_entry_cb *visit, bool waits)
 {
-    HF_NO_CANCELLATION;
-    struct hf_store_name full = { .text = NULL };
-    int code = hf__args_client(client, true);
+    full->text = NULL;
+    full->hash = 0;
+    int code = hf__args_client(client, waits);
     if (code == HF_OK && name)
-        code = hf__args_name(client, name, &full);
+        code = hf__args_name(client, name, full);
     if (code != HF_OK)
         return code;
     if (!visit)
@@ -147,9 +150,26 @@ int hf_inspect(hf_client *client, const char *name, hf_entry_cb *visit, void *ar
     if (!(client->ops->caps & HF_CAP_INSPECT))
         return hf__answer_fail(HF_ENOTSUP, "the engine \"%s\" shows no holders and no waiters",
                                client->ops->name);
-    struct inspection *inspection = new_inspection(client, &full);
-    if (!inspection)
-        return hf__answer_fail(HF_ENOMEM, "out of memory");
+    *ret = new_inspection(client, full);
+    return *ret ? HF_OK : hf__answer_fail(HF_ENOMEM, "out of memory");
+}
+
+/* Shows what was found, even if the whole failed after it, and frees it. */
+static void show_entries(struct copied_entry *found, hf_entry_cb *visit, void *arg)
+{
+    for (struct copied_entry *at = found; at && visit(arg, &at->entry);)
+        at = at->next;
+    free_entries(found);
+}
+
+int hf_inspect(hf_client *client, const char *name, hf_entry_cb *visit, void *arg)
+{
+    HF_NO_CANCELLATION;
+    struct inspection *inspection;
+    struct hf_store_name full;
+    int code = begin(&inspection, client, name, &full, visit, true);
+    if (code != HF_OK)
+        return code;
     if (!hf__lock_entry_call_begin(client, full.hash)) {
         discard(&inspection->call);
         return hf__answer_fail(HF_ECLOSED, "the client is being closed");
@@ -163,10 +183,40 @@ int hf_inspect(hf_client *client, const char *name, hf_entry_cb *visit, void *ar
     code = hf__answer_settle(client, full.text, &answer, &error);
     hf__lock_entry_call_ended(client, full.hash);
     /* The entries are the caller's from here on, and the visitor may take its time. */
-    for (struct copied_entry *at = found; at && visit(arg, &at->entry);)
-        at = at->next;
-    free_entries(found);
+    show_entries(found, visit, arg);
     if (code != HF_OK)
         hf__error_keep(&error);
     return code;
+}
+
+static void finish_reply(struct hf_reply *reply)
+{
+    struct hf_answer *answer = &reply->waiter.answer;
+    if (answer->code == HF_OK)
+        *answer = finish(HF_CONTAINER(reply->call, struct inspection, call));
+    hf__uv_loop_before_callback(reply->client);
+    show_entries(reply->found, reply->visit, reply->arg);
+}
+
+int hf_inspect_async(hf_client *client, const char *name, hf_entry_cb *visit, hf_done_cb *done,
+                     void *arg)
+{
+    HF_NO_CANCELLATION;
+    struct inspection *inspection;
+    struct hf_store_name full;
+    struct hf_reply *reply;
+    int code = begin(&inspection, client, name, &full, visit, false);
+    if (code != HF_OK)
+        return code;
+    code = hf__reply_new(&reply, client, inspection->name, full.hash, done, arg);
+    if (code != HF_OK) {
+        discard(&inspection->call);
+        return code;
+    }
+    reply->finish = finish_reply;
+    reply->call = &inspection->call;
+    reply->visit = visit;
+    inspection->found = &reply->found;
+    hf__oneshot_call_begin(&inspection->call, &reply->waiter);
+    return HF_OK;
 }

@@ -129,7 +129,7 @@ static void admit_nested(struct hf_shard *shard, struct hf_claim *claim,
         return;
     }
     claim->upgrading = claim->driven = true;
-    claim->here = claim->here && ask->here;
+    claim->here = claim->here && ask->here && !ask->starts;
     claim->new_hold = hold;
 }
 
@@ -223,6 +223,7 @@ static void admit_new(struct hf_client *client, struct hf_shard *shard, struct h
         hf__list_append(&shard->deferred, &claim->entry_link);
     /* What it waits for needs a loop, which may be the caller's to turn. */
     claim->here &= !defers || client->drive_kind == HF_DRIVE_KIND_THREAD;
+    claim->here &= asks || !ask->starts;
     atomic_store_explicit(&claim->turn, asks ? HF_TURN_COME : 0, memory_order_relaxed);
     entrance->how = asks ? HF_ADMIT_ASK : HF_ADMIT_QUEUED;
 }

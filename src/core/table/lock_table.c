@@ -509,6 +509,8 @@ void hf__lock_entry_drop_hold(struct hf_hold *hold)
         hf__futex_wait(&claim->in_callback, 1, NULL);
         hf__shard_lock(shard);
     }
+    if (claim->changing == hold) /* mutant: hold-that-is-raised-and-gone */
+        claim->changing = NULL;
     hf__link_remove(&hold->link);
     hf__pool_put_hold(shard, hold);
     hf__claim_unpin(claim);
