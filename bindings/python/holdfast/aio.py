@@ -9,28 +9,42 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import enum
 import itertools
 import time
 import weakref
-from typing import TYPE_CHECKING, Dict, Iterable, List, Optional, Union
+from typing import TYPE_CHECKING, Callable, Dict, Iterable, List, Optional, Tuple, Union
 
 from . import _holdfast
-from .errors import Busy, Error
-from .locks import (FOREVER, BaseHold, BaseHoldSet, Request, check_all, lost, milliseconds,
-                    release_at_end)
+from .errors import Busy, Error, Lost
+from .locks import (FOREVER, BaseHold, BaseHoldSet, Request, check_all, lost, milliseconds, tell)
 
 if TYPE_CHECKING:
     from types import TracebackType
     from typing import Type
 
 
+class Verb(enum.IntEnum):
+    """What Client.ask asks; answer.c has the same numbers."""
+    COUNTER_SET = 0
+    COUNTER_ADD = 1
+    COUNTER_GET = 2
+    COUNTER_REMOVE = 3
+    LATCH_SET = 4
+    LATCH_DOWN = 5
+    LATCH_GET = 6
+    INSPECT = 7
+
+
 class AsyncHold(BaseHold):
     """A lock that a task was granted."""
-    __slots__ = ("lost",)
+    __slots__ = ("lost", "_notes")
 
-    def __init__(self, raw: _holdfast.Hold, name: bytes, event: asyncio.Event) -> None:
+    def __init__(self, raw: _holdfast.Hold, name: bytes, event: asyncio.Event,
+                 notes: Notes) -> None:
         self._raw = raw
         self._name = name
+        self._notes = notes
         self.lost = event
         """Set when the lock is lost, so that a task can wait for it."""
 
@@ -39,6 +53,25 @@ class AsyncHold(BaseHold):
         if not self._raw.release_nowait():
             self.lost.set()
             raise lost(self.name)
+
+    async def arelease(self) -> None:
+        """Releases it, and waits for the store's reply: raises Lost, or Unreachable.
+
+        The release has begun when this first waits, so a task that is canceled leaves no lock."""
+        try:
+            reply = self._begin_release()
+            if reply is not None:
+                await reply.result()
+        except Lost:
+            self.lost.set()
+            raise
+
+    def _begin_release(self) -> Optional[Reply]:
+        """None: it is released. Where no server is asked, that takes less time than to wait."""
+        if self._notes.local:
+            self._raw.release()
+            return None
+        return Reply(self._notes, self._raw.release_async)
 
 
 class Pending:
@@ -50,11 +83,37 @@ class Pending:
         self.lost = asyncio.Event()
 
 
+class Reply:
+    """The reply to a question that has begun."""
+    __slots__ = ("_notes", "_key", "_pending", "_answer")
+
+    def __init__(self, notes: Notes,
+                 begin: Callable[[_holdfast.Queue, int], _holdfast.Answer]) -> None:
+        self._notes = notes
+        self._key = next(notes.keys)
+        self._pending = notes.known[self._key] = Pending(notes.loop)
+        try:
+            self._answer = begin(notes.queue, self._key)
+        except BaseException:
+            del notes.known[self._key]
+            raise
+
+    async def result(self) -> Union[None, int, List[Tuple[object, ...]]]:
+        """What was asked for; raises what has failed."""
+        try:
+            if not self._answer.done():
+                await self._pending.future
+            return self._answer.result()
+        finally:
+            del self._notes.known[self._key]
+
+
 class Notes:
     """What the library tells the tasks of one event loop."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, local: bool) -> None:
         self.loop = loop
+        self.local = local
         self.queue = _holdfast.Queue()
         self.keys = itertools.count(1)
         self.known: Dict[int, Pending] = {}
@@ -93,7 +152,7 @@ class Notes:
             if not raw.done():
                 await self._answer(raw, pending)
             raw.result()
-            hold = AsyncHold(raw, request.name, pending.lost)
+            hold = AsyncHold(raw, request.name, pending.lost, self)
             self.holds[key] = hold
         finally:
             del self.known[key]
@@ -155,6 +214,10 @@ class AsyncLock:
         """Releases what acquire() has acquired, and does not wait for the store's reply."""
         self._taken().release()
 
+    async def arelease(self) -> None:
+        """Releases what acquire() has acquired. Raises Lost, or Unreachable."""
+        await self._taken().arelease()
+
     def locked(self) -> bool:
         """Whether this object holds it."""
         return any(hold.held for holds in self._holds.values() for hold in holds)
@@ -162,15 +225,38 @@ class AsyncLock:
     async def __aenter__(self) -> AsyncHold:
         return await self._take()
 
-    # It awaits nothing, so a canceled task cannot leave the lock behind.
     async def __aexit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException],
                         trace: Optional[TracebackType]) -> None:
-        release_at_end(self._taken().release, error)
+        try:
+            await self.arelease()
+        except Error as failure:
+            tell(failure, error)
 
 
 class AsyncHoldSet(BaseHoldSet[AsyncHold]):
     """Several locks that were granted together."""
     __slots__ = ()
+
+    async def arelease(self) -> None:
+        """Releases all, the last one first, and waits for the replies. Raises the first failure.
+
+        All releases have begun when this first waits."""
+        failure: Optional[Error] = None
+        replies: List[Reply] = []
+        while self._holds:
+            try:
+                reply = self._holds.pop()._begin_release()
+                if reply is not None:
+                    replies.append(reply)
+            except Error as error:
+                failure = failure or error
+        for reply in replies:
+            try:
+                await reply.result()
+            except Error as error:
+                failure = failure or error
+        if failure:
+            raise failure
 
 
 class AsyncLockAll:
@@ -207,4 +293,7 @@ class AsyncLockAll:
                         trace: Optional[TracebackType]) -> None:
         taken, self._set = self._set, None
         assert taken is not None
-        release_at_end(taken.release, error)
+        try:
+            await taken.arelease()
+        except Error as failure:
+            tell(failure, error)

@@ -9,10 +9,10 @@ import enum
 import os
 import threading
 import weakref
-from typing import TYPE_CHECKING, Dict, Iterable, List, NamedTuple, Optional
+from typing import TYPE_CHECKING, Dict, Iterable, List, NamedTuple, Optional, Union, cast
 
 from . import _holdfast
-from .aio import AsyncLock, AsyncLockAll, Notes
+from .aio import AsyncLock, AsyncLockAll, Notes, Reply, Verb
 from .errors import Busy, Closed
 from .locks import Hold, Lock, LockAll, Mode, Name, Request, milliseconds, name_bytes, number
 
@@ -110,10 +110,11 @@ class Client:
         loop = asyncio.get_running_loop()
         notes = self._loops.get(loop)
         if notes is None:
+            local = self._live().local
             with self._opening:
                 for old in [old for old in self._loops if old.is_closed()]:
                     del self._loops[old]
-                notes = self._loops[loop] = Notes(loop)
+                notes = self._loops[loop] = Notes(loop, local)
         return notes
 
     def close(self) -> None:
@@ -209,6 +210,21 @@ class Client:
         wanted = None if name is None else name_bytes(name)
         return [_entry(raw) for raw in self._live().inspect(wanted)]
 
+    async def ainspect(self, name: Optional[Name] = None) -> List[Entry]:
+        """The same for tasks."""
+        raws = await self._ask(Verb.INSPECT, None if name is None else name_bytes(name))
+        return [_entry(raw) for raw in cast(List[tuple], raws)]  # type: ignore[type-arg]
+
+    async def _ask(self, verb: Verb, name: Optional[bytes], value: int = 0) -> object:
+        ask = self._live().ask
+        reply = Reply(self._notes(), lambda queue, key: ask(verb, name, value, queue, key))
+        return await reply.result()
+
+    def stats(self) -> Dict[str, Union[int, List[int]]]:
+        """What the client has counted, by the names of hf_stats; "waits" and "holds" are
+        histograms: the first count is of less than 1 µs, number i of less than 2**i µs."""
+        return self._live().stats()
+
     def break_(self, name: Name, owner_key: Optional[str] = None) -> int:
         """Takes a name by force from one holder, or from all. Returns how many there were."""
         return self._live().break_(name_bytes(name), owner_key)
@@ -233,6 +249,9 @@ class _Object:
     async def _atake(self, mode: Mode, amount: int, wait: Optional[float]) -> None:
         request = Request(self._client, self._name, wait, mode, amount, 0, None)
         await self._client._notes().acquire(request, request.wait_ms)
+
+    async def _aask(self, verb: Verb, amount: int = 0, what: str = "") -> int:
+        return cast(int, await self._client._ask(verb, self._name, number(amount, what)))
 
 
 class Semaphore(_Object):
@@ -284,6 +303,22 @@ class Counter(_Object):
         """Removes it; its waiters go on waiting."""
         self._client._live().counter_remove(self._name)
 
+    async def aset(self, value: int) -> None:
+        """set() for tasks."""
+        await self._aask(Verb.COUNTER_SET, value, "value")
+
+    async def aadd(self, amount: int = 1) -> None:
+        """add() for tasks."""
+        await self._aask(Verb.COUNTER_ADD, amount, "amount")
+
+    async def aget(self) -> int:
+        """get() for tasks."""
+        return await self._aask(Verb.COUNTER_GET)
+
+    async def aremove(self) -> None:
+        """remove() for tasks."""
+        await self._aask(Verb.COUNTER_REMOVE)
+
 
 class Latch(_Object):
     """Made by Client.latch()."""
@@ -300,6 +335,18 @@ class Latch(_Object):
     def get(self) -> int:
         """What is left."""
         return self._client._live().latch_get(self._name)
+
+    async def aset(self, count: int) -> None:
+        """set() for tasks."""
+        await self._aask(Verb.LATCH_SET, count, "count")
+
+    async def adown(self, amount: int = 1) -> int:
+        """down() for tasks."""
+        return await self._aask(Verb.LATCH_DOWN, amount, "amount")
+
+    async def aget(self) -> int:
+        """get() for tasks."""
+        return await self._aask(Verb.LATCH_GET)
 
     def wait(self, wait: Optional[float] = None) -> None:
         """Waits until it is open; Busy: it is above zero."""

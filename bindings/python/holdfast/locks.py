@@ -7,7 +7,7 @@ import enum
 import math
 import threading
 import time
-from typing import TYPE_CHECKING, Callable, Generic, Iterable, List, Optional, TypeVar, Union
+from typing import TYPE_CHECKING, Generic, Iterable, List, Optional, TypeVar, Union
 
 from . import _holdfast
 from .errors import LOST, Busy, Error, Lost, make
@@ -217,16 +217,13 @@ class BaseHoldSet(Generic[AnyHold]):
             hold._raw.release_nowait()
 
 
-def release_at_end(release: Callable[[], None], error: Optional[BaseException]) -> None:
-    """Releases at the end of a `with`. The exception that ends its body says that the lock was
-    lost, too."""
-    try:
-        release()
-    except Error as loss:
-        if error is None:
-            raise
-        if hasattr(error, "add_note"):
-            error.add_note(f"holdfast: {loss}")
+def tell(failure: Error, error: Optional[BaseException]) -> None:
+    """The release at the end of a `with` has failed. The exception that ends its body says so,
+    too; without one, the failure is raised."""
+    if error is None:
+        raise failure
+    if hasattr(error, "add_note"):
+        error.add_note(f"holdfast: {failure}")
 
 
 class Lock:
@@ -289,7 +286,10 @@ class Lock:
 
     def __exit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException],
                  trace: Optional[TracebackType]) -> None:
-        release_at_end(self._taken().release, error)
+        try:
+            self._taken().release()
+        except Error as failure:
+            tell(failure, error)
 
 
 class HoldSet(BaseHoldSet[Hold]):
@@ -333,7 +333,10 @@ class LockAll:
                  trace: Optional[TracebackType]) -> None:
         taken, self._set = self._set, None
         assert taken is not None
-        release_at_end(taken.release, error)
+        try:
+            taken.release()
+        except Error as failure:
+            tell(failure, error)
 
 
 def check_all(holds: Iterable[BaseHold]) -> None:

@@ -33,10 +33,11 @@ struct client {
     unsigned calls; /* calls that are in the library; hf_close must not begin meanwhile */
 };
 
-/* Something that has happened to a hold, in the list of its queue. */
+/* Something that has happened, in the list of its queue. */
 struct note {
     struct note *next, *previous; /* NULL: in no list */
-    struct hold *hold;
+    uint64_t key;                 /* by which the queue's reader knows what it is about */
+    bool lost;                    /* a loss; else an answer */
 };
 
 struct queue {
@@ -47,7 +48,6 @@ struct queue {
 struct hold {
     PyObject_HEAD struct client *client;
     struct queue *queue; /* NULL: a blocking call made it */
-    uint64_t key;        /* by which the queue's reader knows it */
     unsigned generation; /* of the process that acquired it */
     hf_hold *hold;       /* NULL: not granted, or released */
     hf_request request;
@@ -89,9 +89,27 @@ PyObject *client_begin(PyObject *self, PyObject *args);
 PyObject *client_attach(PyObject *self, PyObject *args);
 extern PyMethodDef store_methods[];
 
+/* ---- answers to calls that do not block: answer.c ---- */
+
+int answer_add_type(PyObject *module);
+PyObject *client_ask(PyObject *self, PyObject *args);
+PyObject *hold_release_async(PyObject *self, PyObject *args);
+
+/* Copies of entries, and what Python is shown of them. */
+struct entries {
+    hf_entry *items; /* its strings are copies */
+    size_t count, room;
+    bool no_memory;
+};
+bool entries_add(struct entries *all, const hf_entry *entry);
+void entries_free(struct entries *all);
+PyObject *entries_tuples(const struct entries *all);
+
 /* ---- holds and queues: hold.c, queue.c ---- */
 
 int hold_add_type(PyObject *module);
+/* Enters the library, and takes its hold out of the object: from here on it is released. */
+PyThreadState *hold_enter_to_end(struct hold *hold, hf_hold **ret);
 extern PyTypeObject *queue_type;
 int queue_add_type(PyObject *module);
 
@@ -101,7 +119,7 @@ extern pthread_cond_t some_lost; /* a hold was lost */
 void notes_after_fork(void);
 /* Links the note, with notes_mutex held. Returns the queue's descriptor if it has to be woken, or
  * -1. */
-int note_push(struct note *note, struct hold *hold);
+int note_push(struct note *note, struct queue *queue);
 void note_drop(struct note *note);
 void queue_wake(int fd);
 

@@ -53,7 +53,7 @@ static void on_lost(void *arg, const hf_loss *loss)
     pthread_mutex_lock(&notes_mutex);
     hold->lost = true;
     strncpy(hold->result.text, loss->reason, sizeof(hold->result.text) - 1);
-    int fd = note_push(&hold->lost_note, hold);
+    int fd = hold->dying ? -1 : note_push(&hold->lost_note, hold->queue);
     pthread_cond_broadcast(&some_lost);
     queue_wake(fd); /* the queue may be freed once the mutex is let go */
     pthread_mutex_unlock(&notes_mutex);
@@ -72,7 +72,8 @@ static void on_done(void *arg, int code, hf_hold *granted, const hf_error *error
     }
     if (hold->waiter)
         pthread_cond_signal(hold->waiter);
-    queue_wake(note_push(&hold->done_note, hold));
+    if (!hold->dying)
+        queue_wake(note_push(&hold->done_note, hold->queue));
     pthread_mutex_unlock(&notes_mutex);
 }
 
@@ -167,23 +168,27 @@ static bool ask_once(struct hold *hold, const struct request *request, int64_t w
     return true;
 }
 
-/* Begins the request. False: an exception is set. */
+/* Begins the request; what can be had at once is had. False: an exception is set. */
 static bool begin(struct hold *hold, const struct request *request, int64_t wait_ms)
 {
     struct client *client = hold->client;
     struct failure failure = { 0 };
+    hf_hold *granted;
     PyThreadState *state = client_enter(client);
     if (!state)
         return false;
     hold->begun = true;
-    failure_keep(&failure, hf_lock_async(client->handle, request->name, wait_ms, &request->options,
-                                         on_done, hold, &hold->request));
+    failure_keep(&failure, hf_lock_start(client->handle, request->name, wait_ms, &request->options,
+                                         on_done, hold, &hold->request, &granted));
     client_leave(client, state);
-    if (failure.code == HF_OK)
+    bool told = failure.code == HF_OK && !granted;
+    if (told)
         return true;
     hold->begun = false;
-    failure_raise(&failure);
-    return false;
+    hold->hold = granted;
+    hold->done = true;
+    hold->result = failure;
+    return true;
 }
 
 /* Whether a wait for an answer of the store goes on after this code. */
@@ -263,7 +268,7 @@ PyObject *client_acquire(PyObject *self, PyObject *args)
 }
 
 /* begin(name, wait_ms, mode, permits, limit, lease_ms, queue, key) -> Hold, whose result() is there
- * when the queue has told so. At a store on this machine what is free is granted at once. */
+ * when the queue has told so, or done() says so at once. */
 PyObject *client_begin(PyObject *self, PyObject *args)
 {
     struct request request;
@@ -274,15 +279,11 @@ PyObject *client_begin(PyObject *self, PyObject *args)
     struct hold *hold = hold_new(self, queue);
     if (!hold)
         return NULL;
-    hold->key = key;
+    hold->done_note.key = hold->lost_note.key = key;
+    hold->lost_note.lost = true;
     request.options.lost_arg = hold;
-    bool ended = hold->client->local;
-    if (ended && ask_once(hold, &request, 0))
-        ended = hold->result.code != HF_BUSY || request.wait_ms == 0;
-    if (!PyErr_Occurred() && (ended || begin(hold, &request, request.wait_ms))) {
-        hold->done = hold->done || ended;
+    if (begin(hold, &request, request.wait_ms))
         return (PyObject *)hold;
-    }
     Py_DECREF(hold);
     return NULL;
 }
@@ -364,7 +365,7 @@ static void leave(struct hold *hold, PyThreadState *state)
 }
 
 /* Enters the library, and takes its hold out of the object: from here on it is released. */
-static PyThreadState *enter_to_end(struct hold *hold, hf_hold **ret)
+PyThreadState *hold_enter_to_end(struct hold *hold, hf_hold **ret)
 {
     if (!check_there(hold))
         return NULL;
@@ -386,7 +387,7 @@ static PyObject *hold_release(PyObject *self, PyObject *unused)
     struct hold *hold = (struct hold *)self;
     struct failure failure = { 0 };
     hf_hold *released;
-    PyThreadState *state = enter_to_end(hold, &released);
+    PyThreadState *state = hold_enter_to_end(hold, &released);
     if (!state)
         return NULL;
     failure_keep(&failure, hf_unlock(released));
@@ -408,7 +409,7 @@ static PyObject *hold_release_nowait(PyObject *self, PyObject *unused)
     (void)unused;
     struct hold *hold = (struct hold *)self;
     hf_hold *released;
-    PyThreadState *state = enter_to_end(hold, &released);
+    PyThreadState *state = hold_enter_to_end(hold, &released);
     if (!state)
         return NULL;
     bool held = hf_held(released);
@@ -482,7 +483,7 @@ static PyObject *hold_detach(PyObject *self, PyObject *unused)
     struct failure failure = { 0 };
     char owner_key[HF_OWNER_KEY_SIZE];
     hf_hold *detached;
-    PyThreadState *state = enter_to_end(hold, &detached);
+    PyThreadState *state = hold_enter_to_end(hold, &detached);
     if (!state)
         return NULL;
     failure_keep(&failure, hf_detach(detached, owner_key));
@@ -580,6 +581,7 @@ static PyMethodDef methods[] = {
     { "result", hold_result, METH_NOARGS, NULL },
     { "cancel", hold_cancel, METH_NOARGS, NULL },
     { "release", hold_release, METH_NOARGS, NULL },
+    { "release_async", hold_release_async, METH_VARARGS, NULL },
     { "release_nowait", hold_release_nowait, METH_NOARGS, NULL },
     { "renew", hold_renew, METH_VARARGS, NULL },
     { "upgrade", hold_upgrade, METH_VARARGS, NULL },

@@ -119,7 +119,8 @@ PyMODINIT_FUNC PyInit__holdfast(void)
     PyObject *module = PyModule_Create(&definition);
     if (!module)
         return NULL;
-    if (client_add_type(module) < 0 || hold_add_type(module) < 0 || queue_add_type(module) < 0) {
+    if (client_add_type(module) < 0 || hold_add_type(module) < 0 || queue_add_type(module) < 0 ||
+        answer_add_type(module) < 0) {
         Py_DECREF(module);
         return NULL;
     }

@@ -17,14 +17,12 @@ void notes_after_fork(void)
     pthread_cond_init(&some_lost, NULL);
 }
 
-int note_push(struct note *note, struct hold *hold)
+int note_push(struct note *note, struct queue *queue)
 {
-    struct queue *queue = hold->queue;
-    if (!queue || hold->dying || note->next)
+    if (!queue || note->next)
         return -1;
     struct note *list = &queue->list;
     int fd = list->next == list ? queue->fd : -1; /* one write for all that are read together */
-    note->hold = hold;
     note->next = list;
     note->previous = list->previous;
     list->previous->next = note;
@@ -80,15 +78,15 @@ static PyObject *queue_fileno(PyObject *self, PyObject *unused)
     return PyLong_FromLong(((struct queue *)self)->fd);
 }
 
-/* Takes the oldest note: its hold's key, and whether it is a loss. False: there is none. */
+/* Takes the oldest note: its key, and whether it is a loss. False: there is none. */
 static bool take_one(struct queue *queue, uint64_t *ret_key, bool *ret_lost)
 {
     pthread_mutex_lock(&notes_mutex);
     struct note *note = queue->list.next;
     bool found = note != &queue->list;
     if (found) {
-        *ret_key = note->hold->key;
-        *ret_lost = note == &note->hold->lost_note;
+        *ret_key = note->key;
+        *ret_lost = note->lost;
         note_drop(note);
     }
     pthread_mutex_unlock(&notes_mutex);

@@ -119,15 +119,8 @@ static PyObject *forget(PyObject *self, PyObject *args)
 
 /* ---- inspecting: the callback copies, and Python sees the copies afterwards ---- */
 
-struct entries {
-    hf_entry *items; /* its strings are copies */
-    size_t count, room;
-    bool no_memory;
-};
-
-static bool copy_entry(void *arg, const hf_entry *entry)
+bool entries_add(struct entries *all, const hf_entry *entry)
 {
-    struct entries *all = arg;
     if (all->count == all->room) {
         size_t room = all->room ? 2 * all->room : 16;
         hf_entry *items = realloc(all->items, room * sizeof(*items));
@@ -148,7 +141,7 @@ static bool copy_entry(void *arg, const hf_entry *entry)
     return !all->no_memory;
 }
 
-static void free_entries(struct entries *all)
+void entries_free(struct entries *all)
 {
     for (size_t i = 0; i < all->count; i++) {
         free((char *)(uintptr_t)all->items[i].name);
@@ -173,7 +166,7 @@ static PyObject *entry_tuple(const hf_entry *e)
                          PyBool_FromLong(e->unmarked));
 }
 
-static PyObject *tuples_of(const struct entries *all)
+PyObject *entries_tuples(const struct entries *all)
 {
     PyObject *list = all->no_memory ? PyErr_NoMemory() : PyList_New(0);
     for (size_t i = 0; list && i < all->count; i++) {
@@ -185,6 +178,11 @@ static PyObject *tuples_of(const struct entries *all)
         Py_XDECREF(tuple);
     }
     return list;
+}
+
+static bool copy_entry(void *arg, const hf_entry *entry)
+{
+    return entries_add(arg, entry);
 }
 
 static PyObject *inspect(PyObject *self, PyObject *args)
@@ -201,9 +199,43 @@ static PyObject *inspect(PyObject *self, PyObject *args)
         return NULL;
     failure_keep(&failure, hf_inspect(client->handle, name, copy_entry, &all));
     client_leave(client, state);
-    PyObject *ret = failure.code ? failure_raise(&failure) : tuples_of(&all);
-    free_entries(&all);
+    PyObject *ret = failure.code ? failure_raise(&failure) : entries_tuples(&all);
+    entries_free(&all);
     return ret;
+}
+
+/* ---- statistics ---- */
+
+static PyObject *histogram(const uint64_t buckets[HF_STATS_BUCKETS])
+{
+    PyObject *list = PyList_New(0);
+    for (int i = 0; list && i < HF_STATS_BUCKETS; i++) {
+        PyObject *count = PyLong_FromUnsignedLongLong(buckets[i]);
+        if (!count || PyList_Append(list, count) < 0) {
+            Py_DECREF(list);
+            list = NULL;
+        }
+        Py_XDECREF(count);
+    }
+    return list;
+}
+
+/* stats() -> {name: number, or the counts of a histogram} */
+static PyObject *stats(PyObject *self, PyObject *unused)
+{
+    (void)unused;
+    struct client *client = (struct client *)self;
+    hf_stats s = { .size = sizeof(s) };
+    ASK(client, hf_stats_get(client->handle, &s));
+    return Py_BuildValue("{sKsKsKsKsKsKsKsKsKsKsKsKsKsKsKsKsKsKsKsKsKsNsN}", "granted", s.granted,
+                         "nested", s.nested, "busy", s.busy, "timed_out", s.timed_out,
+                         "unreachable", s.unreachable, "canceled", s.canceled, "failed", s.failed,
+                         "lost_ended", s.lost_ended, "lost_not_renewed", s.lost_not_renewed,
+                         "lost_taken", s.lost_taken, "renewals", s.renewals, "renewal_late_ms",
+                         s.renewal_late_ms, "requests", s.requests, "unanswered", s.unanswered,
+                         "reconnects", s.reconnects, "outages", s.outages, "silent", s.silent,
+                         "held", s.held, "waiting", s.waiting, "wait_us", s.wait_us, "hold_us",
+                         s.hold_us, "waits", histogram(s.waits), "holds", histogram(s.holds));
 }
 
 PyMethodDef store_methods[] = {
@@ -218,5 +250,7 @@ PyMethodDef store_methods[] = {
     { "break_", break_name, METH_VARARGS, NULL },
     { "forget", forget, METH_VARARGS, NULL },
     { "inspect", inspect, METH_VARARGS, NULL },
+    { "ask", client_ask, METH_VARARGS, NULL },
+    { "stats", stats, METH_NOARGS, NULL },
     { NULL, NULL, 0, NULL },
 };

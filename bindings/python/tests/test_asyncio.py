@@ -84,6 +84,82 @@ class Tasks(OnStore):
                     self.assertFalse(hold.held)
         self.run_async(main())
 
+    def test_exit_raises_a_loss_that_no_event_has_told(self):
+        async def main():
+            with self.assertRaises(holdfast.Lost):
+                async with self.client.alock("name"):
+                    await self.client.ainspect("name")
+                    other = holdfast.Client(self.url)
+                    self.assertEqual(other.break_("name"), 1)
+                    other.close()
+            with self.assertRaises(holdfast.Lost):
+                async with self.client.alock_all(["a", "b"], wait=PATIENCE):
+                    self.client.break_("a")
+            with self.assertRaises(KeyError):  # masks no exception of the body
+                async with self.client.alock("name", wait=PATIENCE):
+                    self.client.break_("name")
+                    raise KeyError("body")
+        self.run_async(main())
+
+    def test_task_canceled_in_a_release_leaves_no_lock_behind(self):
+        async def work():
+            async with self.client.alock("name"):
+                pass
+
+        async def main():
+            for number in range(RACES):
+                task = asyncio.create_task(work())
+                for _ in range(number % 4):
+                    await asyncio.sleep(0.0003)
+                task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
+            async with self.client.alock("name", wait=PATIENCE):
+                pass
+        self.run_async(main())
+
+    def test_counter_latch_and_entries_are_asked_for_by_tasks(self):
+        async def main():
+            counter, latch = self.client.counter("stock"), self.client.latch("start")
+            await counter.aset(5)
+            await asyncio.gather(*(counter.aadd(2) for _ in range(10)))
+            self.assertEqual(await counter.aget(), 25)
+            await counter.aremove()
+            self.assertEqual(await counter.aget(), 0)
+            await latch.aset(2)
+            with self.assertRaises(holdfast.Busy):
+                await latch.aset(3)
+            self.assertEqual(await latch.adown(), 1)
+            self.assertEqual(await latch.aget(), 1)
+            self.assertEqual(await latch.adown(), 0)
+            async with self.client.alock("name") as hold:
+                entries = await self.client.ainspect("name")
+                self.assertEqual([entry.role for entry in entries],
+                                 [holdfast.Role.OBJECT, holdfast.Role.HOLDER])
+                self.assertEqual(entries[1].token, hold.token)
+            with self.assertRaises(holdfast.Invalid):
+                await self.client.ainspect("x" * 2000)
+        self.run_async(main())
+
+    def test_task_that_is_canceled_does_not_wait_for_its_reply(self):
+        async def main():
+            task = asyncio.create_task(self.client.counter("stock").aadd())
+            await asyncio.sleep(0)
+            task.cancel()
+            with self.assertRaises(asyncio.CancelledError):
+                await task
+        self.run_async(main())
+
+    def test_stats_count_what_tasks_have_done(self):
+        async def main():
+            before = self.client.stats()
+            for _ in range(3):
+                async with self.client.alock("name"):
+                    self.assertEqual(self.client.stats()["held"], 1)
+            now = self.client.stats()
+            self.assertEqual((now["granted"] - before["granted"], now["held"]), (3, 0))
+            self.assertEqual(len(now["waits"]), len(now["holds"]))
+        self.run_async(main())
+
     def test_close_ends_the_wait_of_a_task(self):
         async def main():
             other = holdfast.Client(self.url)
@@ -173,6 +249,20 @@ class Readme(OnRedis):
         self.assertLess(tokens[0], tokens[1])
         with self.client.lock("orders/42", wait=PATIENCE):  # no reply was waited for
             pass
+
+
+class Silent(OnRedis):
+    def test_exit_tells_that_the_server_did_not_reply(self):
+        async def main():
+            client = holdfast.Client(self.url, lease=60, request_timeout=0.5)
+            try:
+                with self.assertRaises(holdfast.Unreachable):
+                    async with client.alock("name") as hold:
+                        self.server.stop()
+                        self.assertTrue(hold.held)
+            finally:
+                await asyncio.to_thread(client.close)
+        asyncio.run(asyncio.wait_for(main(), 2 * PATIENCE))
 
 
 class Stopped(OnRedis):
