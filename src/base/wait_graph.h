@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which owner waits for which, of lists that a store has shown, and circles in it. Asks no store.
+ *
+ * A list is not one moment. So there are two, one after the other, and what counts is a claim that
+ * is the same one in both: it was there all the time from the end of the first to the beginning of
+ * the second. All claims of a circle were there together at that moment (docs/adr/0013). */
+#ifndef HF_BASE_WAIT_GRAPH_H
+#define HF_BASE_WAIT_GRAPH_H
+
+#include <holdfast.h>
+
+/* A hold or a wait of one owner. The strings are the caller's. */
+struct hf_graph_claim {
+    const char *name;  /* of the lock */
+    const char *owner; /* equal for all claims of one thread; "": it is in no circle */
+    const char *key;   /* equal in two lists if the claim is the same */
+    const char *text;  /* names the owner in a sentence */
+    uint64_t token;    /* hold: its own, where that is known */
+    int64_t began_ms;  /* wait: not later than this by the clock of asked_ms; INT64_MIN: not known */
+    hf_mode mode;
+    bool waits;
+    bool unique; /* no other claim ever has this key; else the time when it began tells */
+    bool here;   /* wait: other processes do not see it */
+    uint32_t name_hash, owner_hash; /* the graph's own */
+};
+
+struct hf_graph_edge {
+    uint32_t from, to; /* waits, by index */
+    uint32_t hold;     /* of the owner of `to`: what `from` waits for */
+};
+
+struct hf_graph {
+    int64_t asked_ms; /* when the list was asked for */
+    struct hf_graph_claim *claims;
+    uint32_t count, room;
+    struct hf_graph_edge *edges; /* of the circles that hf__graph_find has found */
+    uint32_t edge_count, edge_room;
+    bool out_of_memory;
+};
+
+#define HF_GRAPH_NONE UINT32_MAX
+
+void hf__graph_add(struct hf_graph *graph, const struct hf_graph_claim *claim);
+void hf__graph_free(struct hf_graph *graph);
+
+/* Keeps of the second list what was the same claim in the first. */
+void hf__graph_confirm(struct hf_graph *second, const struct hf_graph *first);
+
+/* Does the holder keep the waiter from its lock, whatever other holders do? */
+bool hf__graph_blocks(const struct hf_graph_claim *hold, const struct hf_graph_claim *wait);
+
+/* Finds the circles that go through the wait `of`.
+ *
+ * Returns: of all waits in them the one that is to end, the same for all that ask: the youngest;
+ * HF_GRAPH_NONE: there is none. graph->edges are those circles. */
+uint32_t hf__graph_find(struct hf_graph *graph, uint32_t of);
+
+/* Writes the shortest circle through `wait`, after hf__graph_find, as far as there is room:
+ * "A waits for "b", held by B, which waits for "a", held by A". */
+void hf__graph_tell(const struct hf_graph *graph, uint32_t wait, char *text, size_t size);
+
+#endif
