@@ -96,7 +96,8 @@ typedef enum hf_code {
     HF_DENIED = 5,      /* the store refuses this user: permission, password, ownership */
     /* The call cannot work as it is. */
     HF_EINVAL = 6,    /* an argument is NULL, too long or out of range; the error text says which */
-    HF_EDEADLK = 7,   /* the caller would wait for itself, as in a callback of the same client */
+    HF_EDEADLK = 7,   /* the caller would wait for itself, as in a callback of the same client, or
+                         in a circle of threads that wait for each other */
     HF_EKIND = 8,     /* the name is in use as another kind of object, or with another limit */
     HF_ENOTSUP = 9,   /* this engine does not have the operation */
     HF_EFORKED = 10,  /* the client was opened in the parent of this process */
@@ -403,8 +404,10 @@ typedef struct hf_lock_options {
                                alone). NULL: the client's */
     hf_lost_cb *on_lost;    /* NULL: none */
     void *lost_arg;
-    bool no_reentry; /* if this owner already holds the name: HF_EDEADLK, not a second hold */
-    hf_stop *stop;   /* ends the wait with HF_CANCELED; NULL: none */
+    bool no_reentry;     /* if this owner already holds the name: HF_EDEADLK, not a second hold */
+    hf_stop *stop;       /* ends the wait with HF_CANCELED; NULL: none */
+    int64_t deadlock_ms; /* hf_lock: a wait looks after this time for a circle of waits that it is
+                            part of. 0: 5,000, and 700 at local:. HF_FOREVER: never */
 } hf_lock_options;
 
 /* For `owner`: a new owner for this call. Neither does it re-enter, nor does another call. */
@@ -461,6 +464,20 @@ HF_API void hf_lock_options_init(hf_lock_options *options, size_t size);
  * A store that hangs does not extend the wait. With wait_ms 0 there is one attempt, which may take
  * up to request_timeout_ms.
  *
+ * Deadlocks. Threads that wait for each other in a circle would wait for ever. One of them gets
+ * HF_EDEADLK, and hf_last_error names the circle; it releases what it holds, and may try again.
+ *
+ *  - Within a client it is the call that closes the circle, and at once. Over clients it is the
+ *    wait that began last, after its deadlock_ms: each wait looks at what the store shows.
+ *  - No circle is reported that was not there at one moment, as the store saw it.
+ *  - Owners are threads here (`owner` 0 or HF_OWNER_THREAD in hf_lock). Other owners are in no
+ *    circle, nor is what hf_lock_async has asked for: any thread may release it. A
+ *    hold that another thread is to release is taken with HF_OWNER_NEW.
+ *  - Only locks that have holders count, so no permits, counters, latches or elections, and no
+ *    hf_upgrade. A wait with a limit below its deadlock_ms is left alone.
+ *  - Clients find each other's waits at local:, Redis, ZooKeeper, PostgreSQL and MySQL. They find
+ *    none where the store does not name threads: etcd, memcached, a quorum, session locks.
+ *
  * Returns:
  *   HF_OK           *ret is a hold; pass it to hf_unlock or hf_unlock_nowait. HF_COUNTER and
  *                   HF_LATCH have no hold: *ret is NULL, and `ret` itself may be NULL
@@ -469,7 +486,7 @@ HF_API void hf_lock_options_init(hf_lock_options *options, size_t size);
  *                   thread of this client that wants the same name: as far as that one knows)
  *   HF_CANCELED     `stop` is set, or `interrupted` has returned true
  *   HF_EDEADLK      a reader asks for HF_WRITE or HF_UPGRADE; or no_reentry is set and the owner
- *                   holds the name
+ *                   holds the name; or the wait is part of a circle
  *   HF_EKIND        the name is another kind of object, or a semaphore with another limit; or
  *                   `limit` is 0 and there is no semaphore
  *   HF_EINVAL       also: more permits than the semaphore has in all
@@ -880,6 +897,8 @@ typedef struct hf_entry {
     int64_t lease_left_ms;  /* holder: -1 where no lease limits it */
     bool unmarked; /* object: a number that nothing at the store marks as a semaphore, counter or
                       latch. It is another library's, or an application's own (Redis) */
+    const char *thread; /* equal for all claims of one thread, which does nothing else while one of
+                           them waits. "": the owner is no thread, or the store does not tell */
 } hf_entry;
 
 /* Receives the entries of hf_inspect. Runs on the calling thread, inside hf_inspect, and may call

@@ -24,10 +24,11 @@ static inline void hf__futex_wake_all(_Atomic uint32_t *word)
     syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, INT32_MAX, NULL, NULL, 0);
 }
 
-/* The same, until one of these bits is woken. */
-static inline void hf__futex_wait_bits(_Atomic uint32_t *word, uint32_t expected, uint32_t bits)
+/* The same, until one of these bits is woken, or until `end` on CLOCK_MONOTONIC. */
+static inline void hf__futex_wait_bits(_Atomic uint32_t *word, uint32_t expected, uint32_t bits,
+                                       const struct timespec *end)
 {
-    syscall(SYS_futex, word, FUTEX_WAIT_BITSET_PRIVATE, expected, NULL, NULL, bits);
+    syscall(SYS_futex, word, FUTEX_WAIT_BITSET_PRIVATE, expected, end, NULL, bits);
 }
 
 static inline void hf__futex_wake_bits(_Atomic uint32_t *word, uint32_t bits)

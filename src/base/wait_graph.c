@@ -2,6 +2,7 @@
 /* Circles of owners that wait for each other: a pure function of two lists. */
 #include "base/wait_graph.h"
 
+#include "base/clock.h"
 #include "base/rand.h"
 #include "base/testing.h"
 
@@ -12,6 +13,9 @@
 /* Waits that began within this time count as equally young: the lists of two observers are not read
  * at the same moment. */
 #define EQUALLY_YOUNG_MS 1000
+/* By this much an owner may believe to have begun earlier than it did: clocks are read in advance,
+ * and coarsely. */
+#define AGE_MARGIN_MS 50
 
 static bool make_room(struct hf_graph *graph, void **items, uint32_t count, uint32_t *room,
                       size_t size)
@@ -28,20 +32,102 @@ static bool make_room(struct hf_graph *graph, void **items, uint32_t count, uint
     return true;
 }
 
+static const char *copy_string(char **at, const char *string)
+{
+    size_t size = strlen(string) + 1;
+    char *copy = memcpy(*at, string, size);
+    *at += size;
+    return copy;
+}
+
 void hf__graph_add(struct hf_graph *graph, const struct hf_graph_claim *claim)
 {
     void *claims = graph->claims;
     if (!make_room(graph, &claims, graph->count, &graph->room, sizeof *claim))
         return;
     graph->claims = claims;
+    char *at = hf__calloc(1, strlen(claim->name) + strlen(claim->owner) + strlen(claim->key) +
+                                 strlen(claim->text) + 4);
+    graph->out_of_memory |= !at;
+    if (!at)
+        return;
     struct hf_graph_claim *added = &graph->claims[graph->count++];
     *added = *claim;
+    added->strings = at;
+    added->name = copy_string(&at, claim->name);
+    added->owner = copy_string(&at, claim->owner);
+    added->key = copy_string(&at, claim->key);
+    added->text = copy_string(&at, claim->text);
     added->name_hash = (uint32_t)hf__hash(claim->name, strlen(claim->name));
     added->owner_hash = (uint32_t)hf__hash(claim->owner, strlen(claim->owner));
 }
 
+/* A key that names a thread is that of all its claims: the embedded engine's. */
+static bool is_of_one_claim(const char *key)
+{
+    const char *colon = strrchr(key, ':');
+    return !colon || strtoull(colon + 1, NULL, 10) < UINT64_C(1) << 62;
+}
+
+static void name_owner(char *text, size_t size, const hf_entry *entry)
+{
+    const char *colon = strrchr(entry->thread, ':');
+    const char *owner = *entry->owner_text ? entry->owner_text : entry->owner_key;
+    if (colon)
+        snprintf(text, size, "thread %.20s of %.128s", colon + 1, owner);
+    else
+        snprintf(text, size, "%.160s", *owner ? owner : "an owner that the store does not name");
+}
+
+void hf__graph_add_entry(struct hf_graph *graph, const hf_entry *entry)
+{
+    char text[192];
+    int64_t now_ms = hf__clock_ms();
+    bool waits = entry->role == HF_ROLE_WAITER;
+    if (entry->role == HF_ROLE_OBJECT)
+        return;
+    name_owner(text, sizeof text, entry);
+    hf__graph_add(
+        graph, &(struct hf_graph_claim){ .name = entry->name,
+                                         .owner = entry->thread,
+                                         .key = entry->owner_key,
+                                         .text = text,
+                                         .token = waits ? 0 : entry->token,
+                                         .began_ms = !waits || entry->since_ms < 0
+                                                         ? INT64_MIN
+                                                         : now_ms - entry->since_ms + AGE_MARGIN_MS,
+                                         .mode = entry->mode,
+                                         .waits = waits,
+                                         .unique = is_of_one_claim(entry->owner_key) });
+}
+
+void hf__thread_key(char key[HF_OWNER_KEY_SIZE], const char *client, uint64_t thread)
+{
+    char digits[17];
+    unsigned count = 0;
+    for (; *client && count < 16; client++)
+        if (*client != '-')
+            digits[count++] = *client;
+    digits[count] = '\0';
+    key[0] = '\0';
+    if (count < 16 || !thread)
+        return;
+    digits[12] = '8'; /* where a UUID has its version */
+    snprintf(key, HF_OWNER_KEY_SIZE, "%s:%llu", digits, (unsigned long long)thread);
+}
+
+void hf__thread_key_of(char key[HF_OWNER_KEY_SIZE], const uint64_t client[2], uint64_t thread)
+{
+    char digits[40];
+    snprintf(digits, sizeof digits, "%016llx%016llx", (unsigned long long)client[0],
+             (unsigned long long)client[1]);
+    hf__thread_key(key, digits, thread);
+}
+
 void hf__graph_free(struct hf_graph *graph)
 {
+    for (uint32_t i = 0; i < graph->count; i++)
+        free(graph->claims[i].strings);
     free(graph->claims);
     free(graph->edges);
     *graph = (struct hf_graph){ 0 };
@@ -69,7 +155,8 @@ static bool same_claim(const struct hf_graph_claim *one, const struct hf_graph_c
 static bool is_confirmed(const struct hf_graph_claim *claim, const struct hf_graph *first)
 {
     /* Else it waited before the first list was asked for, and so all the time since. */
-    bool newer = claim->waits && !claim->unique && claim->began_ms > first->asked_ms;
+    bool newer = claim->waits && !claim->unique &&
+                 (claim->began_ms > first->asked_ms || claim->began_ms == INT64_MIN);
     if (newer) /* mutant: wait-that-began-between-looks */
         return false;
     for (uint32_t i = 0; i < first->count; i++)
@@ -85,6 +172,8 @@ void hf__graph_confirm(struct hf_graph *second, const struct hf_graph *first)
         /* mutant: second-look-is-skipped */
         if (*second->claims[i].owner && is_confirmed(&second->claims[i], first))
             second->claims[kept++] = second->claims[i];
+        else
+            free(second->claims[i].strings);
     second->count = kept;
 }
 
@@ -101,15 +190,18 @@ static bool is_shared(hf_mode mode)
 }
 
 /* Permits come from any holder, so no single one is waited for; counters and latches have none. */
+bool hf__graph_excludes(hf_mode held, hf_mode wanted)
+{
+    bool have_holders =
+        (excludes_all(held) || is_shared(held)) && (excludes_all(wanted) || is_shared(wanted));
+    bool share = is_shared(held) && is_shared(wanted) && (held == HF_READ || wanted == HF_READ);
+    return have_holders && !share; /* mutant: readers-wait-for-readers */
+}
+
 bool hf__graph_blocks(const struct hf_graph_claim *hold, const struct hf_graph_claim *wait)
 {
-    if (hold->waits || !wait->waits || !same_name(hold, wait) || same_owner(hold, wait))
-        return false;
-    bool have_holders = (excludes_all(hold->mode) || is_shared(hold->mode)) &&
-                        (excludes_all(wait->mode) || is_shared(wait->mode));
-    bool share = is_shared(hold->mode) && is_shared(wait->mode) &&
-                 (hold->mode == HF_READ || wait->mode == HF_READ);
-    return have_holders && !share; /* mutant: readers-wait-for-readers */
+    return !hold->waits && wait->waits && same_name(hold, wait) && !same_owner(hold, wait) &&
+           hf__graph_excludes(hold->mode, wait->mode);
 }
 
 static void add_edge(struct hf_graph *graph, uint32_t from, uint32_t to, uint32_t hold)
@@ -253,8 +345,9 @@ void hf__graph_tell(const struct hf_graph *graph, uint32_t wait, char *text, siz
             break;
         const struct hf_graph_edge *edge = &graph->edges[way[at]];
         const char *owner = length == 0 ? graph->claims[at].text : ", which";
-        int added = snprintf(text + length, size - length, "%.80s waits for \"%.64s\", held by %.80s",
-                             owner, graph->claims[at].name, graph->claims[edge->to].text);
+        int added =
+            snprintf(text + length, size - length, "%.80s waits for \"%.64s\", held by %.80s",
+                     owner, graph->claims[at].name, graph->claims[edge->to].text);
         if (added < 0 || length + (size_t)added + sizeof ", ..." >= size) {
             snprintf(text + length, size - length, "%s", length ? ", ..." : "");
             break;

@@ -9,19 +9,20 @@
 
 #include <holdfast.h>
 
-/* A hold or a wait of one owner. The strings are the caller's. */
+/* A hold or a wait of one owner. The graph copies the strings. */
 struct hf_graph_claim {
     const char *name;  /* of the lock */
     const char *owner; /* equal for all claims of one thread; "": it is in no circle */
     const char *key;   /* equal in two lists if the claim is the same */
     const char *text;  /* names the owner in a sentence */
     uint64_t token;    /* hold: its own, where that is known */
-    int64_t began_ms;  /* wait: not later than this by the clock of asked_ms; INT64_MIN: not known */
+    int64_t began_ms; /* wait: not later than this by the clock of asked_ms; INT64_MIN: not known */
     hf_mode mode;
     bool waits;
     bool unique; /* no other claim ever has this key; else the time when it began tells */
     bool here;   /* wait: other processes do not see it */
-    uint32_t name_hash, owner_hash; /* the graph's own */
+    uint32_t name_hash, owner_hash; /* the graph's own, as `strings` */
+    char *strings;
 };
 
 struct hf_graph_edge {
@@ -30,7 +31,7 @@ struct hf_graph_edge {
 };
 
 struct hf_graph {
-    int64_t asked_ms; /* when the list was asked for */
+    int64_t asked_ms; /* when the list was asked for; the clock is hf__clock_ms */
     struct hf_graph_claim *claims;
     uint32_t count, room;
     struct hf_graph_edge *edges; /* of the circles that hf__graph_find has found */
@@ -41,12 +42,15 @@ struct hf_graph {
 #define HF_GRAPH_NONE UINT32_MAX
 
 void hf__graph_add(struct hf_graph *graph, const struct hf_graph_claim *claim);
+/* The same of what hf_inspect has shown; an object is no claim. */
+void hf__graph_add_entry(struct hf_graph *graph, const hf_entry *entry);
 void hf__graph_free(struct hf_graph *graph);
 
 /* Keeps of the second list what was the same claim in the first. */
 void hf__graph_confirm(struct hf_graph *second, const struct hf_graph *first);
 
-/* Does the holder keep the waiter from its lock, whatever other holders do? */
+/* Does a hold keep such a request from its lock, whatever other holders do? */
+bool hf__graph_excludes(hf_mode held, hf_mode wanted);
 bool hf__graph_blocks(const struct hf_graph_claim *hold, const struct hf_graph_claim *wait);
 
 /* Finds the circles that go through the wait `of`.
@@ -58,5 +62,11 @@ uint32_t hf__graph_find(struct hf_graph *graph, uint32_t of);
 /* Writes the shortest circle through `wait`, after hf__graph_find, as far as there is room:
  * "A waits for "b", held by B, which waits for "a", held by A". */
 void hf__graph_tell(const struct hf_graph *graph, uint32_t wait, char *text, size_t size);
+
+/* Names a thread for hf_entry.thread, by the first 16 hexadecimal digits of its client, with or
+ * without hyphens: connections of one client may differ in the others. "": `thread` is 0. */
+void hf__thread_key(char key[HF_OWNER_KEY_SIZE], const char *client, uint64_t thread);
+/* The same by the client's 128 bits. */
+void hf__thread_key_of(char key[HF_OWNER_KEY_SIZE], const uint64_t client[2], uint64_t thread);
 
 #endif

@@ -63,6 +63,27 @@ struct hf_lease {
     bool fixed; /* never renewed; has a deadline all the same */
 };
 
+/* Owners from here up to twice as much are threads. With the second bit the claim was asked for
+ * with a callback: its thread does not wait for it. */
+#define HF_OWNER_THREADS (UINT64_C(1) << 62)
+#define HF_OWNER_ASYNC (UINT64_C(1) << 61)
+
+/* The number of the thread that a claim's owner is, if it blocks while it waits for the claim; else
+ * 0. */
+static inline uint64_t hf__owner_thread_number(uint64_t owner)
+{
+    return owner >> 61 == HF_OWNER_THREADS >> 61 ? owner & (HF_OWNER_ASYNC - 1) : 0;
+}
+
+/* A claim's number at a store, of its number in the client, with its thread in front where there is
+ * room: what hf_inspect shows of threads. */
+#define HF_CLAIM_BITS 44
+static inline uint64_t hf__claim_number(uint64_t owner, uint64_t claim)
+{
+    uint64_t thread = hf__owner_thread_number(owner);
+    return thread < UINT64_C(1) << 18 ? thread << HF_CLAIM_BITS | claim : claim;
+}
+
 /* One owner's claim on one name, as the engine sees it. Embedded in the core's claim. */
 struct hf_op {
     /* Set by the core. The engine never writes it, except that the grant of an attach fills mode,

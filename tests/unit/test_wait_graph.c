@@ -98,13 +98,13 @@ TEST(readers_wait_for_writers_alone)
         hf_mode hold, wait;
         bool blocks;
     } pairs[] = {
-        { HF_MUTEX, HF_MUTEX, true },     { HF_FAIR, HF_MUTEX, true },
-        { HF_READ, HF_READ, false },      { HF_READ, HF_UPGRADE, false },
-        { HF_UPGRADE, HF_READ, false },   { HF_UPGRADE, HF_UPGRADE, true },
-        { HF_READ, HF_WRITE, true },      { HF_WRITE, HF_READ, true },
-        { HF_PERMIT, HF_PERMIT, false },  { HF_PERMIT, HF_MUTEX, false },
-        { HF_COUNTER, HF_MUTEX, false },  { HF_MUTEX, HF_LATCH, false },
-        { HF_UPGRADE, HF_WRITE, true },   { HF_WRITE, HF_WRITE, true },
+        { HF_MUTEX, HF_MUTEX, true },    { HF_FAIR, HF_MUTEX, true },
+        { HF_READ, HF_READ, false },     { HF_READ, HF_UPGRADE, false },
+        { HF_UPGRADE, HF_READ, false },  { HF_UPGRADE, HF_UPGRADE, true },
+        { HF_READ, HF_WRITE, true },     { HF_WRITE, HF_READ, true },
+        { HF_PERMIT, HF_PERMIT, false }, { HF_PERMIT, HF_MUTEX, false },
+        { HF_COUNTER, HF_MUTEX, false }, { HF_MUTEX, HF_LATCH, false },
+        { HF_UPGRADE, HF_WRITE, true },  { HF_WRITE, HF_WRITE, true },
     };
     for (unsigned i = 0; i < sizeof pairs / sizeof *pairs; i++) {
         struct hf_graph_claim hold = claim_of("A", "a", pairs[i].hold, false);
@@ -146,7 +146,8 @@ static unsigned below(unsigned limit)
 static bool may_hold(const struct instant *now, unsigned owner, unsigned name, hf_mode mode)
 {
     for (unsigned o = 0; o < OWNERS; o++)
-        if (o != owner && now->held[o][name] && (mode != HF_READ || now->held_mode[o][name] != mode))
+        if (o != owner && now->held[o][name] &&
+            (mode != HF_READ || now->held_mode[o][name] != mode))
             return false;
     return true;
 }
@@ -301,7 +302,8 @@ static void check_looks(unsigned from, bool unique, bool lags)
     struct hf_graph first = { 0 }, second = { 0 }, alone = { 0 };
     unsigned oldest = from - LAG;
     unsigned between = look(&first, texts[0], from, oldest, unique, lags);
-    unsigned last = look(&second, texts[1], from + SPREAD * NAMES + below(3), between, unique, lags);
+    unsigned last =
+        look(&second, texts[1], from + SPREAD * NAMES + below(3), between, unique, lags);
     for (uint32_t i = 0; i < second.count; i++)
         hf__graph_add(&alone, &second.claims[i]);
     hf__graph_confirm(&second, &first);
@@ -320,7 +322,8 @@ static void check_looks(unsigned from, bool unique, bool lags)
     for (unsigned o = 0; o < OWNERS; o++) {
         bool stable = history[oldest].began[o] + RECEIVED_LATE <= from;
         for (unsigned at = oldest; at <= last; at++)
-            stable &= is_in_circle(&history[at], o) && history[at].waits[o] == history[last].waits[o];
+            stable &=
+                is_in_circle(&history[at], o) && history[at].waits[o] == history[last].waits[o];
         stable = stable && memcmp(&history[oldest], &history[last], sizeof *history) == 0;
         seen_circles.stable += stable;
         if (stable && !(counted & 1u << o))
@@ -343,8 +346,8 @@ TEST(circle_is_told_only_if_it_was_there_at_one_moment)
             check_looks(from, true, true);
         }
     }
-    fprintf(stderr, "# %u circles told, %u would be wrong with one list, %u lasted\n", seen_circles.circles,
-           seen_circles.phantoms, seen_circles.stable);
+    fprintf(stderr, "# %u circles told, %u would be wrong with one list, %u lasted\n",
+            seen_circles.circles, seen_circles.phantoms, seen_circles.stable);
     CHECK(seen_circles.circles > 100);
     CHECK(seen_circles.phantoms > 100);
     CHECK(seen_circles.stable > 10);

@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/testing.h"
 #include "core/api/args.h"
+#include "core/api/deadlock.h"
 #include "core/api/explain.h"
 #include "core/api/owner.h"
 #include "core/api/reply.h"
@@ -19,20 +20,24 @@
 #include <stdlib.h>
 #include <string.h>
 
-static struct hf_answer drive_new(struct hf_claim *claim, const struct hf_lock_args *ask,
-                                  bool queued)
+static struct hf_answer drive_new(const struct hf_entrance *entrance,
+                                  const struct hf_lock_args *ask)
 {
     struct hf_answer answer;
+    struct hf_claim *claim = entrance->claim;
     struct hf_stop_wait wait = { .request = hf__claim_id(claim) };
+    struct hf_deadlock_wait circle;
     hf__request_begin(claim, ask);
     hf__stop_wait_begin(&wait, claim->client, ask->stop, hf__claim_end_by_stop);
-    struct hf_interlude *interlude = hf__stop_wait_interlude(&wait);
+    struct hf_interlude *interlude = hf__deadlock_wait_begin(
+        &circle, claim, ask, entrance->contended, hf__stop_wait_interlude(&wait));
     if (!claim->here)
         answer = hf__claim_ask_on_loop(claim, HF_CMD_START, interlude);
-    else if (queued)
+    else if (entrance->how == HF_ADMIT_QUEUED)
         answer = hf__claim_drive_queued(claim, interlude);
     else
         answer = hf__claim_drive_sync(claim, HF_ON_TURN, ask->now_ms, interlude);
+    hf__deadlock_wait_end(&circle, &answer);
     hf__stop_wait_end(&wait);
     return answer;
 }
@@ -64,9 +69,8 @@ static unsigned ask_blocking(struct hf_client *client, struct hf_lock_args *ask,
         enter_later(client, ask, entrance);
     if (!hf__entrance_counts(entrance))
         return counted;
-    entrance->answer = entrance->how == HF_ADMIT_UPGRADE
-                           ? hf__claim_raise(entrance->claim, ask)
-                           : drive_new(entrance->claim, ask, entrance->how == HF_ADMIT_QUEUED);
+    entrance->answer = entrance->how == HF_ADMIT_UPGRADE ? hf__claim_raise(entrance->claim, ask)
+                                                         : drive_new(entrance, ask);
     hf__point(client, "before_return", ask->name);
     return counted + 1;
 }
@@ -188,6 +192,8 @@ static int request(hf_client *client, const char *name, int64_t wait_ms,
         return hf__answer_fail(HF_EINVAL, "done is NULL: the result would be lost");
     if (!ask.owner)
         ask.owner = hf__owner_request(client);
+    if (hf__owner_thread_number(ask.owner))
+        ask.owner |= HF_OWNER_ASYNC;
     /* Without a hold, "granted" could not be told from "pending". */
     ask.starts = ret_hold != NULL;
     ask.here = ask.starts && client->here && hf__mode_leaves_hold(ask.mode);
@@ -217,7 +223,7 @@ void hf_cancel(hf_client *client, hf_request request)
 {
     HF_NO_CANCELLATION;
     if (hf__args_client(client, false) == HF_OK)
-        hf__claim_cancel(client, request);
+        hf__claim_end(client, request, HF_CANCELED);
 }
 
 /* ---- what is a lock by another name ---- */

@@ -212,6 +212,13 @@ static int read_options(struct hf_lock_args *ask, struct hf_client *client,
     ask->lost_arg = known.lost_arg;
     ask->no_reentry = known.no_reentry;
     ask->stop = known.stop;
+    if (known.deadlock_ms < HF_FOREVER)
+        return hf__answer_fail(HF_EINVAL,
+                               "deadlock_ms is %" PRId64 "; use milliseconds, 0 (the default) or "
+                               "HF_FOREVER (never)",
+                               known.deadlock_ms);
+    if (known.deadlock_ms)
+        ask->deadlock_ms = known.deadlock_ms == HF_FOREVER ? HF_NEVER : known.deadlock_ms;
     return HF_OK;
 }
 
@@ -240,6 +247,7 @@ int hf__args_read(struct hf_lock_args *ask, struct hf_store_name *full, struct h
 {
     hf__zero(ask, sizeof *ask);
     ask->wait_ms = wait_ms;
+    ask->deadlock_ms = client->here ? HF_DEADLOCK_HERE_MS : HF_DEADLOCK_MS;
     ask->permits = 1;
     int code = hf__args_name(client, name, full);
     if (code != HF_OK)

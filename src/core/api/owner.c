@@ -10,7 +10,6 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define THREAD_OWNERS (UINT64_C(1) << 62)
 #define REQUEST_OWNERS (UINT64_C(1) << 63)
 
 uint64_t hf__owner_thread(void)
@@ -18,7 +17,7 @@ uint64_t hf__owner_thread(void)
     static _Atomic uint64_t threads;
     static _Thread_local uint64_t mine HF_THREAD_LOCAL_NEAR;
     if (!mine)
-        mine = THREAD_OWNERS | (atomic_fetch_add(&threads, 1) + 1);
+        mine = HF_OWNER_THREADS | (atomic_fetch_add(&threads, 1) + 1);
     return mine;
 }
 

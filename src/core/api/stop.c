@@ -3,6 +3,7 @@
  * walks tables that are never freed, and posts a task that the client has for that purpose. */
 #include "core/api/stop.h"
 
+#include "base/clock.h"
 #include "base/testing.h"
 #include "core/api/owner.h"
 
@@ -97,6 +98,7 @@ static void ask(struct hf_interlude *interlude)
 {
     struct hf_stop_wait *wait = HF_CONTAINER(interlude, struct hf_stop_wait, interlude);
     hf_stop *stop = wait->stop;
+    interlude->at_ms = hf__clock_ms() + HF_INTERLUDE_MS;
     if (!is_set(stop) && !(stop->interrupted && stop->interrupted(stop->interrupted_arg)))
         return;
     pthread_mutex_lock(&wait->client->stop_mutex);
@@ -149,7 +151,7 @@ void hf__stop_wait_begin(struct hf_stop_wait *wait, struct hf_client *client, hf
     wait->client = client;
     wait->end = end;
     wait->wanted = false;
-    wait->interlude.run = ask;
+    wait->interlude = (struct hf_interlude){ hf__clock_ms() + HF_INTERLUDE_MS, ask };
     pthread_mutex_lock(&client->stop_mutex);
     list_client(client);
     hf__list_append(&client->stop_waits, &wait->link);

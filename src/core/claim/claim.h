@@ -109,15 +109,18 @@ struct hf_claim {
     struct hf_waiter *unlock_waiter; /* waits until the claim is not driven any more, likewise
                                         (under the shard's mutex) */
     hf_done_cb *done;
-    void *done_arg;
+    union {
+        void *done_arg;
+        struct hf_blocked *blocked; /* without `done`: the call that asks, of a thread; or NULL */
+    };
 
     enum hf_claim_state state;
     int outcome;               /* what the caller is told, an hf_code */
     unsigned silences;         /* questions without an answer, in a row */
     uint32_t pins;             /* with any, its memory stays (under the shard's mutex) */
     uint32_t canceled_request; /* the generation that HF_CMD_CANCEL is under way for */
-    _Atomic int ending;        /* HF_CANCELED or HF_ECLOSED asked for from another thread, or 0 */
-    _Atomic uint32_t turn;     /* HF_TURN_... */
+    _Atomic int ending; /* HF_CANCELED, HF_EDEADLK or HF_ECLOSED asked for from elsewhere, or 0 */
+    _Atomic uint32_t turn; /* HF_TURN_... */
     _Atomic uint32_t in_callback;
     int8_t held_mode;    /* what the owner may use: an hf_mode, or HF_KEEP_NOTHING before the grant
                             and after the last unlock (under the shard's mutex) */
@@ -231,6 +234,7 @@ struct hf_shard {
     /* Claims whose caller was told no, while the store may still have something for them; and bare
      * tries for the same names, which wait for that. */
     struct hf_link undone, deferred;
+    struct hf_link blocked; /* calls of threads whose numbers lead here (core/api/deadlock.h) */
     struct hf_link resting; /* claims that may be set aside, the longest at rest first */
     uint32_t resting_count;
     uint32_t fetched_count;    /* of claims that are `fetched` */
@@ -301,6 +305,10 @@ struct hf_client {
     struct hf_shard shards[HF_SHARDS];
 };
 
+/* How long a wait lasts before it looks for a circle of waits; without I/O. */
+#define HF_DEADLOCK_MS 5000
+#define HF_DEADLOCK_HERE_MS 700
+
 /* What a call asks for, after its arguments have been checked. */
 struct hf_lock_args {
     const char *name;
@@ -316,9 +324,10 @@ struct hf_lock_args {
     hf_lost_cb *on_lost;
     void *lost_arg;
     hf_stop *stop;
-    bool here;   /* the calling thread is going to drive it */
-    bool blocks; /* the calling thread waits for the answer */
-    bool starts; /* it is told what needs no wait, and the rest goes on on the loop */
+    int64_t deadlock_ms; /* HF_NEVER: the call ends no circle of waits */
+    bool here;           /* the calling thread is going to drive it */
+    bool blocks;         /* the calling thread waits for the answer */
+    bool starts;         /* it is told what needs no wait, and the rest goes on on the loop */
     bool no_reentry;
     bool election; /* the claim is a candidacy: `mode` is what the engine has for it */
 };

@@ -86,14 +86,14 @@ bool hf__claim_may_run_here(const struct hf_client *client, int64_t wait_ms)
     return client->here && (client->drive_kind == HF_DRIVE_KIND_THREAD || wait_ms == 0);
 }
 
-void hf__claim_cancel(struct hf_client *client, hf_request request)
+void hf__claim_end(struct hf_client *client, hf_request request, int code)
 {
     struct hf_claim *claim = hf__claim_find(client, request);
     if (!claim)
         return;
     int none = 0;
     bool begun = claim->started || claim->store_mode != HF_KEEP_NOTHING;
-    if (atomic_compare_exchange_strong(&claim->ending, &none, HF_CANCELED)) {
+    if (atomic_compare_exchange_strong(&claim->ending, &none, code)) {
         claim->canceled_request = claim->generation;
         if (claim->here)
             hf__claim_rouse(claim);
@@ -105,7 +105,7 @@ void hf__claim_cancel(struct hf_client *client, hf_request request)
 
 void hf__claim_end_by_stop(struct hf_stop_wait *wait)
 {
-    hf__claim_cancel(wait->client, wait->request); /* mutant: stop-ends-a-request */
+    hf__claim_end(wait->client, wait->request, HF_CANCELED); /* mutant: stop-ends-a-request */
 }
 
 struct hf_answer hf__claim_ask_on_loop(struct hf_claim *claim, unsigned command,

@@ -21,8 +21,8 @@ bool hf__claim_may_run_here(const struct hf_client *client, int64_t wait_ms);
 /* Sends the claim to the loop with a command, and waits for the answer. */
 struct hf_answer hf__claim_ask_on_loop(struct hf_claim *claim, unsigned command,
                                        struct hf_interlude *interlude);
-/* Has a request end with HF_CANCELED; does nothing if it has ended. */
-void hf__claim_cancel(struct hf_client *client, hf_request request);
+/* Has a request end with HF_CANCELED or HF_EDEADLK; does nothing if it has ended. */
+void hf__claim_end(struct hf_client *client, hf_request request, int code);
 /* The same for the request of a wait with a stop. */
 void hf__claim_end_by_stop(struct hf_stop_wait *wait);
 /* Raises a claim that the entry has marked as upgrading; blocks. */

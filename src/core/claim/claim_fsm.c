@@ -364,7 +364,7 @@ static bool is_forgotten(const struct hf_claim *claim, int64_t now_ms)
 static unsigned step_impatient(struct hf_claim *claim, enum hf_claim_event event, bool lost)
 {
     if (!claim->again)
-        return event == HF_ON_END && why_it_ends(claim) == HF_CANCELED
+        return event == HF_ON_END && why_it_ends(claim) != HF_ECLOSED
                    ? HF_DO_NOTHING
                    : complete(claim, HF_UNREACHABLE);
     claim->again = false; /* mutant: owner-gives-up-while-asking */
@@ -472,12 +472,13 @@ void hf__claim_abandon(struct hf_claim *claim)
 
 void hf__claim_begin(struct hf_claim *claim, const struct hf_lock_args *ask)
 {
-    int canceled = HF_CANCELED; /* of an earlier question; HF_ECLOSED stays */
-    if (atomic_load(&claim->ending) == canceled &&
-        atomic_compare_exchange_strong(&claim->ending, &canceled, 0))
+    int ending = atomic_load(&claim->ending); /* of an earlier question; HF_ECLOSED stays */
+    if (ending && ending != HF_ECLOSED &&
+        atomic_compare_exchange_strong(&claim->ending, &ending, 0))
         atomic_fetch_and(&claim->turn, ~HF_TURN_ENDED);
     hf__claim_count_request(claim);
     claim->completed = false;
+    claim->blocked = NULL;
     claim->said_waiting = false;
     claim->leaving = false;
     claim->woken = false;

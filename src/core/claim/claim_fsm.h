@@ -12,7 +12,7 @@ enum hf_claim_event {
     HF_ON_WAKE,      /* asking again is worth it */
     HF_ON_RETRY,     /* its retry time has come */
     HF_ON_DEADLINE,  /* the caller's patience is over */
-    HF_ON_END,       /* claim->ending says HF_CANCELED or HF_ECLOSED */
+    HF_ON_END,       /* claim->ending says why: HF_CANCELED, HF_EDEADLK, HF_ECLOSED */
     HF_ON_UPGRADE,   /* a held claim asks for op.in.mode, with op.in.keep to fall back to */
     HF_ON_DOWNGRADE, /* a held claim gives back all but op.in.keep */
     HF_ON_LEASE_LOST /* what it rests on is lost */

@@ -26,8 +26,7 @@ static int64_t wakes_at_ms(const struct hf_claim *claim)
 
 static int64_t slice_end_ms(const struct hf_interlude *interlude, int64_t until_ms)
 {
-    int64_t slice_ms = interlude ? hf__clock_ms() + HF_INTERLUDE_MS : HF_NEVER;
-    return slice_ms < until_ms ? slice_ms : until_ms;
+    return interlude && interlude->at_ms < until_ms ? interlude->at_ms : until_ms;
 }
 
 void hf__claim_rouse(struct hf_claim *claim)

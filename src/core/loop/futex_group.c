@@ -37,32 +37,52 @@ static void ring(struct hf_futex_group *sleepers, unsigned room, uint32_t bits)
 /* ---- sleeping ---- */
 
 /* What the bell has said is looked at before the flag says where to ring: a ring after that is not
- * slept through. A thread that wakes for nothing, since others have had the same bed after it or
- * its room's bell rang just then, is not disturbed twice. */
-void hf__futex_group_wait(struct hf_futex_group *sleepers, _Atomic uint32_t *flag)
+ * slept through. Returns early where its room's bell rings for others. */
+static void sleep_in_bed(struct hf_futex_group *sleepers, _Atomic uint32_t *flag,
+                         const struct timespec *limit)
 {
-    if (atomic_load(flag) == SET)
-        return;
     uint32_t number = atomic_fetch_add_explicit(&sleepers->beds, 1, memory_order_relaxed);
     uint32_t bed = IN_A_GROUP | number % HF_FUTEX_GROUP_SLOTS << SLOT_AT, awake = 0;
     _Atomic uint32_t *bell = &sleepers->bell[room_of(bed)];
     uint32_t heard = atomic_load(bell);
     if (atomic_compare_exchange_strong(flag, &awake, bed)) {
         HF_POINT("sleepers:about_to_sleep");
-        hf__futex_wait_bits(bell, heard, bit_of(bed));
+        hf__futex_wait_bits(bell, heard, bit_of(bed), limit);
     }
-    for (uint32_t now = atomic_load(flag); now != SET; now = atomic_load(flag))
-        if (now == ALONE || atomic_compare_exchange_strong(flag, &now, ALONE))
-            hf__futex_wait(flag, ALONE, NULL);
 }
 
-/* The thread wakes by itself, so it has a bed of its own. */
-bool hf__futex_group_wait_for(_Atomic uint32_t *flag, int64_t limit_ms)
+/* A thread that wakes for nothing, since others have had the same bed after it or its room's bell
+ * rang just then, is not disturbed twice: from then on it sleeps alone. */
+static void sleep_alone(_Atomic uint32_t *flag, const struct timespec *limit)
 {
-    struct timespec limit = { .tv_sec = limit_ms / 1000, .tv_nsec = limit_ms % 1000 * 1000000 };
     uint32_t now = atomic_load(flag);
     if (now != SET && (now == ALONE || atomic_compare_exchange_strong(flag, &now, ALONE)))
-        hf__futex_wait(flag, ALONE, &limit);
+        hf__futex_wait(flag, ALONE, limit);
+}
+
+void hf__futex_group_wait(struct hf_futex_group *sleepers, _Atomic uint32_t *flag)
+{
+    if (atomic_load(flag) == 0)
+        sleep_in_bed(sleepers, flag, NULL);
+    while (atomic_load(flag) != SET)
+        sleep_alone(flag, NULL);
+}
+
+bool hf__futex_group_wait_for(struct hf_futex_group *sleepers, _Atomic uint32_t *flag,
+                              int64_t limit_ms)
+{
+    struct timespec limit = { .tv_sec = limit_ms / 1000, .tv_nsec = limit_ms % 1000 * 1000000 };
+    if (atomic_load(flag) != 0) {
+        sleep_alone(flag, &limit);
+        return atomic_load(flag) == SET;
+    }
+    /* A sleep in a bed ends at a time of the clock that stops in suspend. */
+    struct timespec end;
+    clock_gettime(CLOCK_MONOTONIC, &end);
+    int64_t end_ns = end.tv_nsec + limit.tv_nsec;
+    end.tv_sec += limit.tv_sec + end_ns / 1000000000;
+    end.tv_nsec = end_ns % 1000000000;
+    sleep_in_bed(sleepers, flag, &end);
     return atomic_load(flag) == SET;
 }
 

@@ -27,8 +27,10 @@ void hf__futex_group_init(struct hf_futex_group *sleepers);
 /* Sleeps until *flag, which is 0 at first, is set. */
 void hf__futex_group_wait(struct hf_futex_group *sleepers, _Atomic uint32_t *flag);
 
-/* The same for up to limit_ms. False: *flag is not set; the time is over, or a signal came. */
-bool hf__futex_group_wait_for(_Atomic uint32_t *flag, int64_t limit_ms);
+/* The same for up to limit_ms. False: *flag is not set yet; the time is over, a signal came, or
+ * another sleeper was woken. */
+bool hf__futex_group_wait_for(struct hf_futex_group *sleepers, _Atomic uint32_t *flag,
+                              int64_t limit_ms);
 
 /* Sets *flag and wakes the thread that sleeps until then. Any thread; afterwards, both flag and
  * sleepers may be gone. Sleepers may be NULL where no thread ever sleeps. */

@@ -66,7 +66,7 @@ static void turn(struct hf_uv_loop *drive)
 static bool is_over(const struct hf_uv_loop *drive)
 {
     return drive->stopping || (drive->until && atomic_load(drive->until)) ||
-           (drive->until_ms != HF_NEVER && hf__clock_ms() >= drive->until_ms) ||
+           (drive->until_ms != HF_NEVER && drive->client->loop.now_ms >= drive->until_ms) ||
            hf__loop_handoff_is_over(drive);
 }
 
@@ -381,9 +381,11 @@ bool hf__uv_loop_begin_wait(struct hf_client *client)
     return hf__loop_owner_acquire(&client->drive->wheel);
 }
 
-static int64_t slice_end_ms(const struct hf_interlude *interlude)
+/* Until its time, or until a signal. */
+static bool sleep_until(struct hf_uv_loop *drive, _Atomic uint32_t *flag, int64_t at_ms)
 {
-    return interlude ? hf__clock_ms() + HF_INTERLUDE_MS : HF_NEVER;
+    int64_t left_ms = at_ms - hf__clock_ms();
+    return hf__futex_group_wait_for(&drive->sleepers, flag, left_ms > 0 ? left_ms : 0);
 }
 
 void hf__uv_loop_wait(struct hf_client *client, _Atomic uint32_t *flag, bool turns,
@@ -396,17 +398,17 @@ void hf__uv_loop_wait(struct hf_client *client, _Atomic uint32_t *flag, bool tur
     }
     if (client->drive->thread_runs) {
         if (turns)
-            borrow(client->drive, flag, slice_end_ms(interlude));
+            borrow(client->drive, flag, interlude ? interlude->at_ms : HF_NEVER);
         /* An interlude may take its time, and use the client: the loop is the thread's again. */
-        while (interlude && !hf__futex_group_wait_for(flag, HF_INTERLUDE_MS))
+        while (interlude && interlude->at_ms != HF_NEVER &&
+               !sleep_until(client->drive, flag, interlude->at_ms))
             interlude->run(interlude);
-        if (!interlude)
-            hf__futex_group_wait(&client->drive->sleepers, flag);
+        hf__futex_group_wait(&client->drive->sleepers, flag);
         hf__loop_owner_exit(&client->drive->wheel);
         return;
     }
     do {
-        turn_until(client->drive, flag, slice_end_ms(interlude));
+        turn_until(client->drive, flag, interlude ? interlude->at_ms : HF_NEVER);
         if (interlude && !atomic_load(flag))
             interlude->run(interlude);
     } while (!atomic_load(flag));

@@ -15,9 +15,10 @@ void hf__uv_loop_close(struct hf_client *client);
 /* In a forked child: frees what can be freed without touching the parent's kernel objects. */
 void hf__uv_loop_abandon(struct hf_client *client);
 
-/* What a thread that waits does about every 100 ms, and after a signal's handler has run while it
- * sleeps. It does not turn the loop then. */
+/* What a thread that waits does at this time, and after a signal's handler has run while it sleeps.
+ * It does not turn the loop then. It sets the time anew; HF_NEVER: no more. */
 struct hf_interlude {
+    int64_t at_ms;
     void (*run)(struct hf_interlude *interlude);
 };
 #define HF_INTERLUDE_MS 100

@@ -26,11 +26,31 @@ struct hf_oneshot_call {
  * not before hf_close, and the call is not the caller's any more. */
 struct hf_answer hf__oneshot_call_run(struct hf_oneshot_call *call);
 
-/* The same without waiting: the waiter is told later. */
+/* The two halves of that, for a caller that does something else in between. The waiter is answered
+ * by the loop; the caller looks, and does not sleep for it. Leaving: true: the call is the caller's
+ * again; false: not any more. */
 void hf__oneshot_call_begin(struct hf_oneshot_call *call, struct hf_waiter *waiter);
+bool hf__oneshot_call_leave(struct hf_client *client, struct hf_oneshot_call *call,
+                            const struct hf_waiter *waiter);
 
 /* On the loop: asks the engine. */
 void hf__oneshot_call_ask(struct hf_oneshot_call *call);
+
+/* A list of all names that goes on while its caller does something else. */
+struct hf_peek {
+    struct hf_client *client;
+    struct hf_oneshot_call *call;
+    struct hf_waiter waiter;
+    struct copied_entry *found;
+};
+
+bool hf__peek_begin(struct hf_peek *listing, struct hf_client *client);
+static inline bool hf__peek_is_there(const struct hf_peek *listing)
+{
+    return atomic_load(&listing->waiter.answered);
+}
+/* Shows what there is, if that is all of it, and ends the listing: at once, if it is not there. */
+bool hf__peek_end(struct hf_peek *listing, hf_entry_cb *visit, void *arg);
 
 /* On the loop of a client that is being closed: no caller waits any longer. */
 void hf__oneshots_end(struct hf_client *client);

@@ -32,7 +32,8 @@ struct inspection {
 static const char *copy_string(char **at, const char *string, size_t length)
 {
     char *copy = *at;
-    memcpy(copy, string, length);
+    if (length > 0)
+        memcpy(copy, string, length);
     copy[length] = 0;
     *at += length + 1;
     return copy;
@@ -53,7 +54,7 @@ void hf__oneshot_entry(struct hf_oneshot *oneshot, const hf_entry *entry)
         return;
     size_t length = entry->name_length - client->prefix_length;
     size_t room = length + length_of(entry->owner_key) + length_of(entry->owner_text) +
-                  length_of(entry->host) + 4;
+                  length_of(entry->host) + length_of(entry->thread) + 5;
     struct copied_entry *copied = hf__calloc(1, sizeof *copied + room);
     if (!copied) {
         inspection->out_of_memory = true;
@@ -69,6 +70,7 @@ void hf__oneshot_entry(struct hf_oneshot *oneshot, const hf_entry *entry)
     copied->entry.owner_key = copy_string(&at, entry->owner_key, length_of(entry->owner_key));
     copied->entry.owner_text = copy_string(&at, entry->owner_text, length_of(entry->owner_text));
     copied->entry.host = copy_string(&at, entry->host, length_of(entry->host));
+    copied->entry.thread = copy_string(&at, entry->thread, length_of(entry->thread));
     *inspection->end = copied;
     inspection->end = &copied->next;
 }
@@ -134,6 +136,39 @@ static struct hf_answer finish(struct inspection *inspection)
     discard(&inspection->call);
     return answer;
 }
+
+/* ---- in the background ---- */
+
+bool hf__peek_begin(struct hf_peek *listing, struct hf_client *client)
+{
+    struct hf_store_name all = { .text = NULL };
+    struct inspection *inspection =
+        client->ops->caps & HF_CAP_INSPECT ? new_inspection(client, &all) : NULL;
+    if (!inspection)
+        return false;
+    *listing = (struct hf_peek){ .client = client, .call = &inspection->call };
+    inspection->found = &listing->found;
+    hf__oneshot_call_begin(listing->call, &listing->waiter);
+    return true;
+}
+
+bool hf__peek_end(struct hf_peek *listing, hf_entry_cb *visit, void *arg)
+{
+    bool complete = hf__oneshot_call_leave(listing->client, listing->call, &listing->waiter);
+    if (complete) {
+        struct inspection *inspection = HF_CONTAINER(listing->call, struct inspection, call);
+        struct hf_answer answer = finish(inspection);
+        complete = answer.code == HF_OK;
+        free(answer.error);
+    }
+    free(listing->waiter.answer.error);
+    for (struct copied_entry *at = listing->found; at && complete && visit;)
+        at = visit(arg, &at->entry) ? at->next : NULL;
+    free_entries(listing->found);
+    return complete;
+}
+
+/* ---- hf_inspect ---- */
 
 static int begin(struct inspection **ret, hf_client *client, const char *name,
                  struct hf_store_name *full, hf_entry_cb *visit, bool waits)

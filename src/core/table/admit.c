@@ -22,10 +22,16 @@ static bool is_believed(const struct hf_claim *claim)
            (valid_until_ms == HF_NEVER || loop->clock(loop->arg) < valid_until_ms);
 }
 
+static uint64_t without_async(uint64_t owner)
+{
+    return owner >> 62 == 1 ? owner & ~HF_OWNER_ASYNC : owner;
+}
+
 static bool may_nest(const struct hf_claim *claim, const struct hf_lock_args *ask)
 {
-    return claim->op.in.owner == ask->owner && claim->held_mode != HF_KEEP_NOTHING &&
-           claim->held_mode != HF_PERMIT && !ask->attach_key && is_believed(claim);
+    return without_async(claim->op.in.owner) == without_async(ask->owner) &&
+           claim->held_mode != HF_KEEP_NOTHING && claim->held_mode != HF_PERMIT &&
+           !ask->attach_key && is_believed(claim);
 }
 
 static struct hf_claim *find_nest(const struct hf_lock_entry *entry, const struct hf_lock_args *ask)
@@ -210,6 +216,7 @@ static void admit_new(struct hf_client *client, struct hf_shard *shard, struct h
         entrance->how = HF_ADMIT_TAKEN;
         return;
     }
+    entrance->contended = !hf__list_empty(&entry->holders) || !hf__list_empty(&entry->queue);
     /* A bare try does not wait for the lock, so it takes no other claim's turn. */
     bool bare = ask->wait_ms == 0;
     /* mutant: attach-meets-its-own */
@@ -233,6 +240,7 @@ void hf__lock_entry_admit(struct hf_client *client, const struct hf_lock_args *a
 {
     struct hf_shard *shard = hf__shard_of(client, ask->name_hash);
     entrance->claim = NULL;
+    entrance->contended = false;
     entrance->answer = (struct hf_answer){ .code = HF_OK };
     hf__shard_lock(shard);
     if (atomic_load_explicit(&client->closing, memory_order_relaxed)) {

@@ -8,6 +8,7 @@
 #include "core/claim/claim_compact.h"
 #include "core/claim/claim_fsm.h"
 #include "core/claim/pool.h"
+#include "core/table/blocked.h"
 
 #include <assert.h>
 #include <string.h>
@@ -24,6 +25,7 @@ int hf__lock_table_open(struct hf_client *client)
         client->shards[i].client = client;
         client->shards[i].counts = &client->counts[i % HF_COUNT_PARTS];
         hf__link_init(&client->shards[i].undone);
+        hf__link_init(&client->shards[i].blocked);
         hf__link_init(&client->shards[i].deferred);
         hf__compact_init(&client->shards[i]);
         if (hf__pool_open(&client->shards[i]) != HF_OK)
@@ -454,6 +456,8 @@ void hf__lock_entry_follow(struct hf_claim *claim, enum hf_claim_state before)
     /* mutant: owner-meets-silence-is-said */
     if (claim->state == HF_CLAIM_WAITING && claim->op.out.verdict == HF_REFUSED)
         hf__lock_entry_say_waiting(claim);
+    if (claim->state == HF_CLAIM_WAITING && !claim->completed && !claim->done && claim->blocked)
+        hf__blocked_list(claim->blocked);
     bool asked = is_asking(before);
     bool granted = asked && claim->state == HF_CLAIM_HELD && claim->op.out.verdict == HF_GRANTED;
     /* One that is going to ask again keeps its turn, and the hold that waits for the grant. */

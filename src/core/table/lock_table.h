@@ -19,6 +19,7 @@ enum hf_admission {
 struct hf_entrance {
     enum hf_admission how;
     struct hf_claim *claim;
+    bool contended; /* ASK, QUEUED: this client holds the name, or asks for it */
     struct hf_answer answer;
 };
 

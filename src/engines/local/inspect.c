@@ -2,6 +2,7 @@
 /* Holders and waiters. A name's picture is copied inside its guard and shown outside. */
 #include "base/clock.h"
 #include "base/testing.h"
+#include "base/wait_graph.h"
 #include "engines/common/findings.h"
 #include "local.h"
 
@@ -14,6 +15,7 @@ struct shown {
     char key[HF_OWNER_KEY_SIZE];
     char text[128];
     char host[64];
+    char thread[HF_OWNER_KEY_SIZE];
 };
 
 struct picture {
@@ -48,6 +50,7 @@ static void show_node(struct txn *visit, const struct local_node *node, struct s
     bool held = local_state_state(state) == LOCAL_HELD;
     bool leased = held && deadline_ms && !(local_state_flags(state) & LOCAL_OFFERED);
     hf__local_key(node, shown->key);
+    hf__thread_key(shown->thread, shown->key, hf__owner_thread_number(node->owner));
     show_owner(visit, node, shown);
     shown->entry.role = held ? HF_ROLE_HOLDER : HF_ROLE_WAITER;
     shown->entry.mode = (hf_mode)local_state_mode(state);
@@ -136,6 +139,7 @@ static void show(struct hf_oneshot *query, struct picture *picture)
         shown->entry.owner_key = shown->key;
         shown->entry.owner_text = shown->text;
         shown->entry.host = shown->host;
+        shown->entry.thread = shown->thread;
         hf__oneshot_entry(query, &shown->entry);
     }
 }

@@ -480,7 +480,7 @@ void hf__redis_attempt(struct hf_engine *engine, struct hf_op *op)
         return;
     }
     if (!op->engine.word[0])
-        op->engine.word[0] = ++redis->front->claims;
+        op->engine.word[0] = hf__claim_number(op->in.owner, ++redis->front->claims);
     if (hf__redis_raises(op))
         op->engine.word[1] += UINT64_C(1) << REDIS_RAISES_SHIFT;
     request->answered = op->in.attach_key ? attach_answered : attempt_answered;

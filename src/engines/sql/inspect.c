@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Holders and waiters: rows of one query, which is one moment. */
+#include "base/wait_graph.h"
 #include "engines/sql/sql.h"
 
 #include <stdio.h>
@@ -25,7 +26,18 @@ enum column {
 /* What an entry's strings are, until it has been copied. */
 struct texts {
     char name[HF_NAME_MAX + 1], key[HF_OWNER_KEY_SIZE], info[SQL_INFO_SIZE];
+    char thread[HF_OWNER_KEY_SIZE];
 };
+
+/* The last 8 bytes are the claim's number, which has the thread in front. */
+static void name_owner(struct texts *texts, const unsigned char owner[SQL_OWNER_SIZE])
+{
+    uint64_t number = 0;
+    for (unsigned i = SQL_OWNER_SIZE - 8; i < SQL_OWNER_SIZE; i++)
+        number = number << 8 | owner[i];
+    hf__owner_key(owner, texts->key);
+    hf__thread_key(texts->thread, texts->key, number >> HF_CLAIM_BITS);
+}
 
 static size_t copy_bytes(char *text, size_t size, const struct sql_value *value)
 {
@@ -96,10 +108,11 @@ static void add_entry(struct hf_oneshot *query, const struct sql_answer *answer,
         const struct sql_value *owner = hf__answer_field(answer, row, COLUMN_OWNER);
         copy_bytes(texts.info, sizeof texts.info, hf__answer_field(answer, row, COLUMN_INFO));
         read_info(&entry, texts.info);
-        *texts.key = '\0';
+        *texts.key = *texts.thread = '\0';
         if (owner && owner->bytes && owner->length == SQL_OWNER_SIZE)
-            hf__owner_key((const unsigned char *)owner->bytes, texts.key);
+            name_owner(&texts, (const unsigned char *)owner->bytes);
         entry.owner_key = texts.key;
+        entry.thread = texts.thread;
         entry.mode = (hf_mode)hf__answer_number(answer, row, COLUMN_MODE);
         entry.permits = (uint32_t)hf__answer_number(answer, row, COLUMN_PERMITS);
         entry.since_ms = to_ms(hf__answer_number(answer, row, COLUMN_SINCE));

@@ -341,7 +341,7 @@ void hf__sql_attempt(struct hf_engine *engine, struct hf_op *op)
                                                                      : HF_ASKED_TRY;
     bool fits = hf__lease_fits(sql, hf__op_lease_ms(sql, op), &op->out.error);
     if (!op->engine.word[0])
-        op->engine.word[0] = ++sql->claims;
+        op->engine.word[0] = hf__claim_number(op->in.owner, ++sql->claims);
     struct sql_task *task = fits ? hf__task_about(sql, op) : NULL;
     if (!task) {
         hf__op_set_verdict(op, hf__known_found(known, asked, HF_WORD_NEVER));

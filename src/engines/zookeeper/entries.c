@@ -48,6 +48,7 @@ static void show_node(struct hf_oneshot *query, const struct surveyed *node, hf_
     int64_t now_ms = hf__finding_wall_ms(), lease_ms = node->note.lease_ms;
     entry->owner_key = node->name;
     entry->owner_text = node->note.owner;
+    entry->thread = node->note.thread;
     entry->host = strcmp(node->note.host, "-") == 0 ? "" : node->note.host;
     entry->pid = node->note.pid;
     entry->since_ms = clamp(now_ms - node->stat.ctime_ms, INT64_MAX);

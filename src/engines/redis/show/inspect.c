@@ -3,6 +3,7 @@
  * client's connection says which owner that is. Waiters are known by number only where they listen
  * for the release. */
 #include "base/testing.h"
+#include "base/wait_graph.h"
 #include "engines/redis/kinds/keys.h"
 #include "engines/redis/kinds/kinds.h"
 #include "engines/redis/topology/cluster.h"
@@ -14,6 +15,8 @@
 #define WAITERS_SHOWN_MAX 10000
 /* The list of more clients would be more than one answer may be. */
 #define CLIENTS_MAX 2000
+/* Where the UUID of a client has its version. */
+#define VERSION_AT 14
 
 /* The script's words. */
 static const char *const kinds[] = { "",          "mutex",   "fair",  "rw",
@@ -43,9 +46,19 @@ static bool has_last_token(hf_mode mode, const char *owner_key)
            hf__redis_is_fenced(owner_key, (size_t)(colon - owner_key));
 }
 
+/* A claim of ours: the thread is in its number. */
+static void name_thread(char thread[HF_OWNER_KEY_SIZE], const char *owner_key)
+{
+    const char *colon = strchr(owner_key, ':');
+    bool ours = colon && colon - owner_key > VERSION_AT && owner_key[VERSION_AT] == '8';
+    uint64_t number = ours ? strtoull(colon + 1, NULL, 10) : 0;
+    hf__thread_key(thread, owner_key, number >> HF_CLAIM_BITS);
+}
+
 /* {mode, permits, key, ms left}: a holder's, or with the ms that it has waited, a waiter's. */
 static void show_person(const struct listing *listing, hf_entry entry, const redisReply *row)
 {
+    char thread[HF_OWNER_KEY_SIZE];
     if (!hf__reply_is_array(row, 4))
         return;
     entry.mode = hf__redis_mode_of(row->element[0]);
@@ -53,6 +66,8 @@ static void show_person(const struct listing *listing, hf_entry entry, const red
     entry.owner_key = hf__reply_text(row->element[2]);
     const char *text = hf__client_names_find(&listing->owners, entry.owner_key);
     entry.owner_text = text ? text : entry.owner_key;
+    name_thread(thread, entry.owner_key);
+    entry.thread = thread;
     if (!has_last_token(entry.mode, entry.owner_key))
         entry.token = 0;
     if (entry.role == HF_ROLE_HOLDER)

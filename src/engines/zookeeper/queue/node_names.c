@@ -306,8 +306,10 @@ void hf__zk_note_write(const struct zk_note *note, char *text, size_t size)
     char many[12] = "";
     if (note->mode == HF_PERMIT)
         snprintf(many, sizeof many, "*%u", note->permits);
-    snprintf(text, size, "holdfast %s%s pid=%" PRId64 " lease=%" PRId64 " host=%.63s owner=%.127s",
-             words[note->mode], many, note->pid, note->lease_ms, note->host, note->owner);
+    snprintf(text, size,
+             "holdfast %s%s pid=%" PRId64 " lease=%" PRId64 " host=%.63s%s%.63s owner=%.127s",
+             words[note->mode], many, note->pid, note->lease_ms, note->host,
+             *note->thread ? " thread=" : "", note->thread, note->owner);
 }
 
 void hf__zk_note_read(struct zk_note *note, const char *bytes, size_t length)
@@ -320,10 +322,16 @@ void hf__zk_note_read(struct zk_note *note, const char *bytes, size_t length)
     memcpy(text, bytes, length);
     text[length] = 0;
     snprintf(note->owner, sizeof note->owner, "%.127s", text);
-    if (sscanf(text, "holdfast %19s pid=%" SCNd64 " lease=%" SCNd64 " host=%63s owner=%n", word,
+    if (sscanf(text, "holdfast %19s pid=%" SCNd64 " lease=%" SCNd64 " host=%63s %n", word,
                &note->pid, &note->lease_ms, note->host, &used) != 4 ||
         used == 0)
         return;
+    int thread = 0;
+    if (sscanf(text + used, "thread=%63s %n", note->thread, &thread) == 1)
+        used += thread;
+    if (strncmp(text + used, "owner=", 6) != 0)
+        return;
+    used += 6;
     char *many = strchr(word, '*');
     if (many) {
         *many = 0;

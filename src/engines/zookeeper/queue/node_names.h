@@ -63,6 +63,7 @@ struct zk_note {
     uint32_t permits;
     int64_t pid, lease_ms;
     char host[64], owner[128];
+    char thread[HF_OWNER_KEY_SIZE]; /* see hf_entry */
 };
 void hf__zk_note_write(const struct zk_note *note, char *text, size_t size);
 void hf__zk_note_read(struct zk_note *note, const char *bytes, size_t length);

@@ -3,6 +3,7 @@
 #include "engines/zookeeper/semaphore/semaphore.h"
 
 #include "base/testing.h"
+#include "base/wait_graph.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -256,6 +257,7 @@ void hf__zk_describe(const struct zookeeper *zk, const struct hf_op *op, int64_t
     };
     snprintf(note.host, sizeof note.host, "%.63s", *host->host_name ? host->host_name : "-");
     snprintf(note.owner, sizeof note.owner, "%.127s", owner);
+    hf__thread_key_of(note.thread, host->id, hf__owner_thread_number(op->in.owner));
     hf__zk_note_write(&note, text, size);
 }
 

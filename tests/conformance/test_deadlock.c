@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Threads that wait for each other in a circle: one of them is told, and the others go on. A part
+ * of the topic `lock_all`, which is how such circles are avoided. */
+#include "conformance.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { LARGEST = 8 };
+
+/* A thread that takes a name, and then asks for the next one's. */
+struct member {
+    struct thread thread;
+    hf_client *client;
+    struct barrier *all_hold;
+    const char *own, *next;
+    hf_lock_options first, then;
+    int64_t wait_ms;
+    int code;
+    char text[360];
+};
+
+static void close_circle(void *arg)
+{
+    struct member *member = arg;
+    hf_hold *own, *next = NULL;
+    CHECK_CODE(hf_lock(member->client, member->own, SOON_MS, &member->first, &own), HF_OK);
+    barrier_wait(member->all_hold);
+    member->code = hf_lock(member->client, member->next, member->wait_ms, &member->then, &next);
+    if (member->code != HF_OK)
+        snprintf(member->text, sizeof member->text, "%s", hf_last_error()->text);
+    if (next)
+        give_back(next);
+    give_back(own);
+}
+
+/* Each has a client of its own, or all have the same one. */
+static void prepare_circle(struct member *members, unsigned count, hf_client *client)
+{
+    static const char *const stems[LARGEST] = { "a", "b", "c", "d", "e", "f", "g", "h" };
+    for (unsigned i = 0; i < count; i++) {
+        members[i] = (struct member){ .client = client ? client : open_client(),
+                                      .own = name_of(stems[i]),
+                                      .next = name_of(stems[(i + 1) % count]),
+                                      .first = HF_LOCK_OPTIONS_INIT,
+                                      .then = HF_LOCK_OPTIONS_INIT,
+                                      .wait_ms = HF_FOREVER };
+        /* Within a client no look at the store is needed, which would come too late. */
+        members[i].then.deadlock_ms = client ? 3600000 : 200;
+    }
+}
+
+/* Returns: how many were told of a circle. */
+static unsigned run_circle(struct member *members, unsigned count)
+{
+    struct barrier all_hold;
+    unsigned told = 0;
+    barrier_init(&all_hold, count);
+    for (unsigned i = 0; i < count; i++) {
+        members[i].all_hold = &all_hold;
+        thread_start(&members[i].thread, close_circle, &members[i]);
+    }
+    for (unsigned i = 0; i < count; i++)
+        thread_join(&members[i].thread);
+    for (unsigned i = 0; i < count; i++)
+        told += members[i].code == HF_EDEADLK;
+    return told;
+}
+
+/* Each owner of the circle, and each name, is in the sentence as far as there is room. */
+static void check_told_once(struct member *members, unsigned count)
+{
+    CHECK_INT((int)run_circle(members, count), 1);
+    for (unsigned i = 0; i < count; i++) {
+        if (members[i].code != HF_EDEADLK) {
+            CHECK_CODE(members[i].code, HF_OK);
+            continue;
+        }
+        char waits[100];
+        snprintf(waits, sizeof waits, "waits for \"%s\", held by thread ", members[i].next);
+        if (!strstr(members[i].text, waits))
+            FAIL("\"%s\" does not say: %s", members[i].text, waits);
+    }
+}
+
+static void check_own_circle(unsigned count)
+{
+    struct member members[LARGEST];
+    hf_client *client = open_client();
+    prepare_circle(members, count, client);
+    check_told_once(members, count);
+    hf_close(client);
+}
+
+TEST(circle_of_threads_is_told_to_one)
+{
+    check_own_circle(2);
+    check_own_circle(3);
+    check_own_circle(LARGEST);
+}
+
+static void need_shown_waiters(const hf_client *client)
+{
+    need(client, HF_CAP_INSPECT | HF_CAP_FAIR);
+    if (store_has_plain_locks() || strncmp(store_url(), "etcd", 4) == 0 ||
+        strstr(store_url(), "layout="))
+        SKIP("the store does not tell which threads wait");
+}
+
+static void check_circle_of_clients(unsigned count)
+{
+    struct member members[LARGEST];
+    prepare_circle(members, count, NULL);
+    check_told_once(members, count);
+    for (unsigned i = 0; i < count; i++)
+        hf_close(members[i].client);
+}
+
+TEST(circle_of_clients_is_told_to_one)
+{
+    hf_client *client = open_client();
+    need_shown_waiters(client);
+    hf_close(client);
+    check_circle_of_clients(2);
+    check_circle_of_clients(3);
+    check_circle_of_clients(LARGEST);
+}
+
+/* A process that is told of a circle releases what it holds; the other one gets its lock then. */
+static void close_circle_with_peer(void *arg)
+{
+    struct peer *peer = arg;
+    int code = peer_answer(peer);
+    if (code == HF_EDEADLK)
+        CHECK_CODE(peer_unlock(peer, 0), HF_OK);
+    else
+        CHECK_CODE(code, HF_OK);
+    peer->token = code == HF_EDEADLK;
+}
+
+TEST(circle_of_processes_is_told_to_one)
+{
+    struct peer peers[2];
+    struct thread threads[2];
+    const char *names[] = { name_of("a"), name_of("b") };
+    if (!store_is_local())
+        SKIP("clients of one process look at the store as those of two do");
+    for (int i = 0; i < 2; i++) {
+        peer_start(&peers[i]);
+        CHECK_CODE(peer_lock(&peers[i], 0, names[i], 0, NULL), HF_OK);
+    }
+    for (int i = 0; i < 2; i++) {
+        peer_begin(&peers[i], 1, names[1 - i], HF_FOREVER, NULL);
+        thread_start(&threads[i], close_circle_with_peer, &peers[i]);
+    }
+    for (int i = 0; i < 2; i++)
+        thread_join(&threads[i]);
+    CHECK(peers[0].token + peers[1].token == 1);
+    for (int i = 0; i < 2; i++)
+        peer_end(&peers[i]);
+}
+
+TEST(reader_in_circle_is_waited_for)
+{
+    struct member members[2];
+    hf_client *client = open_client();
+    need(client, HF_CAP_RW);
+    prepare_circle(members, 2, client);
+    members[0].first.mode = HF_READ;
+    members[1].then.mode = HF_WRITE;
+    check_told_once(members, 2);
+    hf_close(client);
+}
+
+/* An owner that is no thread may be served by another one. */
+TEST(owners_that_are_no_threads_are_in_no_circle)
+{
+    struct member members[2];
+    hf_client *client = open_client();
+    prepare_circle(members, 2, client);
+    for (unsigned i = 0; i < 2; i++) {
+        members[i].first.owner = members[i].then.owner = 10 + i;
+        members[i].then.deadlock_ms = 20;
+        members[i].wait_ms = 300;
+    }
+    CHECK_INT((int)run_circle(members, 2), 0);
+    hf_close(client);
+}
+
+TEST(wait_that_ends_before_its_limit_is_left_alone)
+{
+    struct member members[2];
+    hf_client *client = open_client();
+    prepare_circle(members, 2, client);
+    members[0].wait_ms = 300; /* of an hour */
+    CHECK_INT((int)run_circle(members, 2), 0);
+    CHECK_IN_VAIN(members[0].code);
+    CHECK_CODE(members[1].code, HF_OK);
+    hf_close(client);
+}
+
+TEST(limit_below_zero_is_refused)
+{
+    hf_client *client = open_client();
+    hf_hold *hold;
+    CHECK_ERROR(hf_lock(client, name_of("a"), 0, LOCK_OPTIONS(.deadlock_ms = -2), &hold),
+                HF_EINVAL);
+    hf_close(client);
+}
+
+/* ---- without a circle ---- */
+
+enum { ROUNDS = 150, THREADS = 4 };
+
+static void take_in_order(void *arg)
+{
+    struct member *member = arg;
+    for (unsigned i = 0; i < ROUNDS; i++) {
+        hf_hold *first, *then;
+        CHECK_CODE(hf_lock(member->client, member->own, HF_FOREVER, &member->first, &first), HF_OK);
+        CHECK_CODE(hf_lock(member->client, member->next, HF_FOREVER, &member->then, &then), HF_OK);
+        give_back(i % 2 ? first : then);
+        give_back(i % 2 ? then : first);
+    }
+}
+
+TEST(locks_that_are_taken_in_order_are_in_no_circle)
+{
+    struct member members[THREADS];
+    hf_client *client = open_client(), *other = open_client();
+    for (unsigned i = 0; i < THREADS; i++) {
+        members[i] = (struct member){ .client = i % 2 ? client : other,
+                                      .own = name_of(i < 2 ? "a" : "b"),
+                                      .next = name_of(i < 2 ? "b" : "c"),
+                                      .first = HF_LOCK_OPTIONS(.deadlock_ms = 1),
+                                      .then = HF_LOCK_OPTIONS(.deadlock_ms = 1) };
+        thread_start(&members[i].thread, take_in_order, &members[i]);
+    }
+    for (unsigned i = 0; i < THREADS; i++)
+        thread_join(&members[i].thread);
+    hf_close(client);
+    hf_close(other);
+}
