@@ -48,6 +48,7 @@ struct cli_settings {
     int64_t token, watch_ms;
     bool watch, yes, once;
     char *sort;
+    const char *graph; /* NULL: a table; "dot"; or "" */
     /* doctor, bench. */
     bool fix, quick;
     /* exporter; the hosts that it answers to are in `names`. */

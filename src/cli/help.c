@@ -131,6 +131,7 @@ const char cli_help_show[] =
     "alone\n"
     "  holdfast show --watch nightly     # again each second; --watch=5s for another rhythm\n"
     "  holdfast show --json              # for programs\n"
+    "  holdfast show --graph             # what waits for what; --graph=dot for Graphviz\n"
     "\n"
     "On Redis a list has the names that holdfast took within 12 hours, has set, or waits for.\n"
     "Other locks, a Java client's for example, are shown when asked for by name.\n";

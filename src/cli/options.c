@@ -16,6 +16,7 @@ enum option_type {
     DURATION,        /* 0 is fine */
     LENGTH,          /* a duration that must not be 0 */
     OPTIONAL_LENGTH, /* only written with '=' */
+    OPTIONAL_TEXT,   /* the same; "" without a value */
     NUMBER,
     COUNT, /* a number that must not be 0 */
 };
@@ -77,6 +78,7 @@ static const struct option options[] = {
     { 0,   "every",       LENGTH,   AT(watch_ms),      CLI_TOP, 0 },
     { 0,   "once",        FLAG,     AT(once),          CLI_TOP, 0 },
     { 0,   "sort",        TEXT,     AT(sort),          CLI_TOP, 0 },
+    { 0,   "graph",       OPTIONAL_TEXT, AT(graph),    CLI_SHOW, 0 },
     { 0,   "ignore",      NAME,     0,                 CLI_DOCTOR, 0 },
     { 0,   "fix",         FLAG,     AT(fix),           CLI_DOCTOR, 0 },
     { 0,   "quick",       FLAG,     AT(quick),         CLI_BENCH, 0 },
@@ -125,7 +127,7 @@ struct parse {
 
 static bool takes_value(const struct option *option)
 {
-    return option->type != FLAG && option->type != OPTIONAL_LENGTH;
+    return option->type != FLAG && option->type != OPTIONAL_LENGTH && option->type != OPTIONAL_TEXT;
 }
 
 static bool store_duration(int64_t *field, const struct option *option, const char *value)
@@ -174,6 +176,9 @@ static bool store(struct parse *parse, const struct option *option, char *value)
     switch (option->type) {
     case FLAG:
         *(bool *)(void *)field = true;
+        return true;
+    case OPTIONAL_TEXT:
+        *(const char **)(void *)field = value ? value : "";
         return true;
     case TEXT:
     case URL:

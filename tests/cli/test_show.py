@@ -56,6 +56,36 @@ def the_default_owner_is_who_and_what_without_arguments(box):
 
 
 @test
+def graph_shows_waits_and_marks_circles(box):
+    equal(box.expect(0, 'show', '--graph').out, '')
+    circle = subprocess.Popen([os.environ['HOLDFAST_CIRCLE']], env=box.environment)
+    try:
+        box.wait_for_waiters('a', 1)
+        box.wait_for_waiters('b', 1)
+        waiting = box.start('run', '--owner', 'a bystander', 'a', 'true')
+        box.wait_for_waiters('a', 2)
+        lines = box.expect(0, 'show', '--graph').out.splitlines()
+        equal(len(lines), 3)
+        for line, name in zip(sorted(lines, key=lambda line: line.split('waits for')[1]), 'aab'):
+            contains(line, f' waits for "{name}", held by ')
+            contains(line, 'the test')
+            equal(line.startswith('(circle)'), 'a bystander' not in line, line)
+        dot = box.expect(0, 'show', '--graph=dot').out
+        contains(dot, 'digraph')
+        equal(dot.count(' -> '), 3)
+        equal(dot.count('color=red'), 2)
+        told = box.run('doctor').out
+        contains(told, 'waits for "')
+        contains(told, 'they wait for each other without end')
+    finally:
+        circle.kill()
+        circle.wait()
+    waiting.end()
+    contains(box.expect(64, 'show', '--graph', 'a').err, '--graph')
+    contains(box.expect(64, 'show', '--graph=svg').err, 'dot')
+
+
+@test
 def a_lease_is_shown(box):
     box.expect(0, 'lock', '-t', '90m', 'x')
     contains(box.expect(0, 'show').out, '1h 29m')

@@ -250,6 +250,13 @@ static void check_waiter(struct cli_doctor *doctor, const hf_entry *entry)
                        "see its holder with: holdfast show; give waits a limit with -w");
 }
 
+static void tell_circle(void *arg, const char *circle)
+{
+    cli_doctor_finding(arg, "deadlock", circle, "they wait for each other without end",
+                       "end one of them; take the locks in one order everywhere, as hf_lock_all "
+                       "and holdfast run -l do");
+}
+
 static int check_locks(struct cli_doctor *doctor)
 {
     struct cli_picture picture;
@@ -279,6 +286,8 @@ static int check_locks(struct cli_doctor *doctor)
         code = HF_OK;
     }
     cli_picture_release(&picture);
+    if (waiters > 0 && !doctor->name)
+        (void)cli_graph_circles(doctor->session->client, tell_circle, doctor);
     return code;
 }
 

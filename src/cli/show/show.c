@@ -269,12 +269,19 @@ int cli_show(struct cli_settings *settings)
 
     if (settings->word_count > 1)
         return cli_usage(settings, "show", "show takes one name or pattern, or none");
+    if (settings->graph && (settings->word_count > 0 || settings->watch || settings->json))
+        return cli_usage(settings, "show", "--graph draws all names, once, and not as JSON");
+    if (settings->graph && *settings->graph && strcmp(settings->graph, "dot") != 0)
+        return cli_usage(settings, "show", "--graph is drawn as text, or with --graph=dot");
     code = cli_session_look(&session, settings);
     if (code == CLI_OK && !session.client && settings->watch)
         code = cli_session_open(&session, settings, NULL); /* there may be something later */
     if (code != CLI_OK)
         return code;
-    code = settings->watch ? watch(&session) : print_once(&session);
+    if (settings->graph)
+        code = cli_graph_print(&session);
+    else
+        code = settings->watch ? watch(&session) : print_once(&session);
     cli_session_close(&session);
     return code;
 }

@@ -27,6 +27,13 @@ void cli_picture_release(struct cli_picture *picture);
 const char *cli_kind_name(hf_kind kind);
 const char *cli_mode_name(hf_mode mode);
 
+/* ---- show_graph.c ---- */
+
+/* What waits for what, as the settings want it drawn. An exit code. */
+int cli_graph_print(struct cli_client *session);
+/* Tells of each circle, once: a sentence that lives until the function returns. An hf_code. */
+int cli_graph_circles(hf_client *client, void (*found)(void *arg, const char *circle), void *arg);
+
 /* ---- show_table.c, show_json.c ---- */
 
 /* Entries for which `wanted` is false are left out. */
