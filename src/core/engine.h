@@ -229,7 +229,7 @@ struct hf_oneshot {
     char key_out[HF_OWNER_KEY_SIZE];
     char *guard; /* GUARD: HF_GUARD_SIZE bytes, which live until the answer */
     hf_error *error;
-    /* The engine's own; NULL at first. */
+    /* The engine's own; NULL at first. The core frees it where `close` drops the request. */
     void *engine_pointer;
     /* The core's. */
     struct hf_task answer;

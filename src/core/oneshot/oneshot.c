@@ -7,6 +7,8 @@
 #include "core/engine_tap.h"
 #include "core/loop/uv_loop.h"
 
+#include <stdlib.h>
+
 static void let_go(struct hf_oneshot_call *call, int code)
 {
     struct hf_waiter *waiter = call->waiter;
@@ -164,6 +166,7 @@ void hf__oneshots_discard(struct hf_client *client)
     struct hf_link *link;
     while ((link = hf__list_pop(&client->oneshots))) {
         struct hf_oneshot_call *call = HF_CONTAINER(link, struct hf_oneshot_call, link);
+        free(call->question.engine_pointer);
         call->discard(call);
     }
 }

@@ -83,7 +83,8 @@ static uint64_t token_of_a_wait(struct scene *scene)
                        server_url(&(struct server){ .port = scene->script.port }, 5 * SOON_MS),
                        NULL),
                HF_OK);
-    CHECK_CODE(hf_lock(client, "one", SOON_MS, NULL, &hold), HF_OK);
+    /* The claim's number is 1 where no thread's is in front of it. */
+    CHECK_CODE(hf_lock(client, "one", SOON_MS, LOCK_OPTIONS(.owner = HF_OWNER_NEW), &hold), HF_OK);
     uint64_t token = hf_token(hold);
     give_back(hold);
     hf_close(client);
