@@ -94,6 +94,10 @@ def doctor_json_has_the_keys_that_its_page_lists(box):
     rows = re.findall(r'^\| (?:a fact|a finding|a finding that .*) \| (.*) \|$', page, re.MULTILINE)
     documented = [re.findall(r'`(\w+)`', row) for row in rows]
     equal(len(documented), 3)
+    types = {key: kind
+             for keys, kind in re.findall(r'^\| (`.*?`) \| (.*?) \|', page, re.MULTILINE)
+             for key in re.findall(r'`(\w+)`', keys)}
+    equal(set(types), {key for keys in documented for key in keys} | {'fix'})
     box.expect(0, 'run', 'x', 'true')
     box.environment['HOLDFAST_URL'] = 'redis://user:secret@nowhere'
     words = ('-e', 'local:?mode=0660', 'doctor', '--json', '--ignore', 'mode-differs')
@@ -101,7 +105,9 @@ def doctor_json_has_the_keys_that_its_page_lists(box):
         told = json.loads(box.expect(1, *words, *(f'--{word}' for word in more)).out)
         kinds = {next(iter(each)): list(each) for each in told}
         equal(kinds, {keys[0]: keys + more * (keys[0] != 'fact') for keys in documented})
-        assert all(isinstance(line, str) for each in told for line in each.get('fix', []))
+        for key, value in (pair for each in told for pair in each.items()):
+            lines = value if types[key] == 'array of strings' else [value]
+            assert isinstance(lines, list) and all(isinstance(line, str) for line in lines), value
 
 
 @test
