@@ -67,9 +67,10 @@ static void tell_of_silence(struct cli_client *session)
         return;
     session->told_of_silence = silent;
     if (silent) /* mutant: owner-waits-for-store */
-        cli_complain("still waiting for %s: %s", hf_url(session->client), session->silence);
+        cli_tell(CLI_WARNING, CLI_OK, "still waiting for %s: %s", hf_url(session->client),
+                 session->silence);
     else
-        cli_complain("the store answers again");
+        cli_tell(CLI_INFO, CLI_OK, "the store answers again");
 }
 
 /* The store is asked for the holder, which a silent store would only hold up. */
@@ -93,8 +94,8 @@ static void tell_of_wait(struct wait *wait)
     wait->notice_at_ms = now_ms + (pause_ms < NOTICE_PAUSE_MAX_MS ? pause_ms : NOTICE_PAUSE_MAX_MS);
     known = cli_busy_clause(wait->session, wait->name, clause);
     if (!wait->done)
-        cli_complain("waiting%s%s%s", known ? ": " : " for '", known ? clause : wait->name,
-                     known ? "" : "'");
+        cli_tell(CLI_INFO, CLI_OK, "waiting%s%s%s", known ? ": " : " for '",
+                 known ? clause : wait->name, known ? "" : "'");
 }
 
 /* -1: nothing is due before something comes. */
@@ -149,7 +150,7 @@ static void wait_until_done(struct wait *wait)
     if (!wait->told_of_wait)
         return;
     cli_duration_format(waited, sizeof(waited), cli_now_ms() - wait->began_ms);
-    cli_complain("'%s' was granted after %s", wait->name, waited);
+    cli_tell(CLI_INFO, CLI_OK, "'%s' was granted after %s", wait->name, waited);
 }
 
 int cli_acquire(struct cli_client *session, const char *name, int64_t wait_ms,
@@ -178,9 +179,9 @@ int cli_acquire(struct cli_client *session, const char *name, int64_t wait_ms,
     if (!wait.done) {
         /* An answer that we no longer wait for has nowhere to go: closing the client ends the
          * request, with our callback, so it must happen while `wait` lives. */
-        cli_complain(
-            "the store did not confirm in time that the request is withdrawn; what is left of it "
-            "goes with the session");
+        cli_tell(CLI_WARNING, CLI_OK,
+                 "the store did not confirm in time that the request is withdrawn; what is left of "
+                 "it goes with the session");
         hf_close(wait.session->client);
         wait.session->client = NULL;
         wait.code = HF_CANCELED;

@@ -70,13 +70,15 @@ bool cli_busy_clause(const struct cli_client *session, const char *name,
 static void explain_busy(const struct cli_client *session, const char *name)
 {
     bool waits = !session->settings->try_only && session->settings->wait_ms != 0;
+    enum cli_level level = session->settings->skip ? CLI_INFO : CLI_WARNING;
     char clause[CLI_CLAUSE_SIZE];
 
     if (cli_busy_clause(session, name, clause))
-        cli_complain("%s; `%s show %s` shows more", clause, cli_typed_call(session->settings),
-                     cli_typed_name(name));
+        cli_tell(level, CLI_BUSY, "%s; `%s show %s` shows more", clause,
+                 cli_typed_call(session->settings), cli_typed_name(name));
     else
-        cli_complain("'%s' was busy%s", name, waits ? " and was not granted in time" : "");
+        cli_tell(level, CLI_BUSY, "'%s' was busy%s", name,
+                 waits ? " and was not granted in time" : "");
 }
 
 static bool find_object(void *arg, const hf_entry *entry)

@@ -151,10 +151,11 @@ enum cli_next_kind {
     CLI_NEXT_URL,
     CLI_NEXT_FILE,
     CLI_NEXT_LOCK,
+    CLI_NEXT_FORMAT, /* of --log */
     CLI_NEXT_COMMAND
 };
 
-#define CLI_OPTIONS_MAX 64
+#define CLI_OPTIONS_MAX 80
 
 struct cli_next {
     enum cli_next_kind kind;
@@ -197,7 +198,12 @@ void cli_make_printable(char *buffer, size_t size, const char *text, size_t leng
 
 /* ---- exit_codes.c ---- */
 int cli_exit_code(int code);
-/* One line on standard error, made printable: names and owner texts may be any user's. */
+enum cli_level { CLI_INFO, CLI_WARNING, CLI_ERROR };
+/* One line on standard error, made printable: names and owner texts may be any user's. `code` is
+ * the exit code for what it says, for --log json; CLI_OK: there is none. */
+__attribute__((format(printf, 3, 4))) void cli_tell(enum cli_level level, int code,
+                                                    const char *format, ...);
+/* The same of an error of the call: CLI_USAGE. In verbs without --log, of any error. */
 __attribute__((format(printf, 1, 2))) void cli_complain(const char *format, ...);
 /* What the noun after a number ends with. */
 static inline const char *cli_plural(uint64_t count)
@@ -220,12 +226,18 @@ int cli_usage(const struct cli_settings *settings, const char *verb, const char 
 
 /* ---- messages.c ---- */
 
+/* What the options say of messages; the texts are words of argv. */
+extern struct cli_log {
+    bool json;
+    const char *verb, *name; /* NULL: none was read by now; `name` is the first one */
+} cli_log;
+
 /* From now on no message blocks its caller, however long standard error does. */
 void cli_messages_begin(void);
 /* Waits at most 2 s until what was said is written; then messages are written directly again. */
 void cli_messages_end(void);
-/* One message with its newline, as it is. The bytes are copied. */
-void cli_messages_write(const char *text, size_t length);
+/* One message, which is printable, as a line of --log's format. */
+void cli_messages_write(enum cli_level level, int code, const char *text);
 
 /* ---- url.c ---- */
 

@@ -45,7 +45,7 @@ bool cli_session_watch(struct cli_client *session)
     sigprocmask(SIG_BLOCK, &blocked, &session->original);
     session->signal_fd = signalfd(-1, &session->watched, SFD_CLOEXEC | SFD_NONBLOCK);
     if (session->signal_fd < 0)
-        cli_complain("no descriptor for signals: %s", strerror(errno));
+        cli_tell(CLI_ERROR, CLI_INTERNAL, "no descriptor for signals: %s", strerror(errno));
     return session->signal_fd >= 0;
 }
 
@@ -64,12 +64,14 @@ static void report_event(void *arg, const hf_event *event)
     }
     if (session->muted || !session->settings->verbose)
         return;
-    if (event->type == HF_EVENT_LOST)
-        cli_complain("'%s': lost: %s", event->name, event->text);
-    else if (event->name[0])
-        cli_complain("'%s': %s", event->name, event->text);
+    bool lost = event->type == HF_EVENT_LOST;
+    bool bad = lost || event->type == HF_EVENT_STORE_DOWN || event->type == HF_EVENT_NOT_RENEWED;
+
+    if (event->name[0])
+        cli_tell(bad ? CLI_WARNING : CLI_INFO, CLI_OK, "'%s': %s%s", event->name,
+                 lost ? "lost: " : "", event->text);
     else
-        cli_complain("%s", event->text);
+        cli_tell(bad ? CLI_WARNING : CLI_INFO, CLI_OK, "%s", event->text);
 }
 
 /* An hf_code. */

@@ -35,37 +35,47 @@ int cli_exit_code(int code)
     return exit_codes[code];
 }
 
-/* To be freed; NULL: out of memory. */
-__attribute__((format(printf, 3, 0))) static char *make_line(const char *beginning, const char *end,
-                                                             const char *format, va_list args)
+/* Printable; to be freed; NULL: out of memory. */
+__attribute__((format(printf, 1, 0))) static char *make_line(const char *format, va_list args)
 {
-    char *text = NULL, *printable = NULL, *line = NULL;
+    char *text = NULL, *line;
     int length = vasprintf(&text, format, args);
     size_t size = length < 0 ? 0 : 4 * (size_t)length + 8; /* \xNN for each byte */
 
-    if (length >= 0) {
-        printable = malloc(size);
-        if (printable)
-            cli_make_printable(printable, size, text, (size_t)length);
-        free(text);
-    }
-    if (asprintf(&line, "%s%s%s", beginning, printable ? printable : "out of memory", end) < 0)
-        line = NULL;
-    free(printable);
+    if (length < 0)
+        return NULL;
+    line = malloc(size);
+    if (line)
+        cli_make_printable(line, size, text, (size_t)length);
+    free(text);
     return line;
+}
+
+__attribute__((format(printf, 3, 0))) static void tell(enum cli_level level, int code,
+                                                       const char *format, va_list args)
+{
+    char *line = make_line(format, args);
+
+    cli_messages_write(level, code, line ? line : "out of memory");
+    free(line);
+}
+
+void cli_tell(enum cli_level level, int code, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    tell(level, code, format, args);
+    va_end(args);
 }
 
 void cli_complain(const char *format, ...)
 {
     va_list args;
-    char *line;
 
     va_start(args, format);
-    line = make_line("holdfast: ", "\n", format, args);
+    tell(CLI_ERROR, CLI_USAGE, format, args);
     va_end(args);
-    if (line)
-        cli_messages_write(line, strlen(line));
-    free(line);
 }
 
 void cli_say(FILE *out, const char *end, const char *format, ...)
@@ -74,9 +84,9 @@ void cli_say(FILE *out, const char *end, const char *format, ...)
     char *line;
 
     va_start(args, format);
-    line = make_line("", end, format, args);
+    line = make_line(format, args);
     va_end(args);
-    fputs(line ? line : "", out);
+    fprintf(out, "%s%s", line ? line : "out of memory", end);
     free(line);
 }
 
@@ -105,7 +115,7 @@ void cli_say_wrapped(FILE *out, int indent, const char *format, ...)
     char *line;
 
     va_start(args, format);
-    line = make_line("", "", format, args);
+    line = make_line(format, args);
     va_end(args);
     rest = line ? line : "";
     while (width >= 2 * indent && (next = find_break(rest, room, kept))) {
@@ -132,14 +142,16 @@ int cli_fail(const struct cli_settings *settings, int code, const hf_error *erro
     bool expected = code == HF_BUSY || code == HF_CANCELED;
     const char *sentence = error && error->text[0] ? error->text : hf_code_text(code);
     bool denied = code == HF_DENIED || code == HF_EINVAL;
+    int exit_code = cli_exit_code(code);
 
     if (denied && cli_url_lost_password(settings, code))
-        cli_complain("%s (the outer holdfast hands on no password that it has by -e or "
-                     "--url-file: put the URL into $HOLDFAST_URL)",
-                     sentence);
+        cli_tell(CLI_ERROR, exit_code,
+                 "%s (the outer holdfast hands on no password that it has by -e or --url-file: put "
+                 "the URL into $HOLDFAST_URL)",
+                 sentence);
     else if (!expected || !settings->quiet)
-        cli_complain("%s", sentence);
-    return cli_exit_code(code);
+        cli_tell(expected ? CLI_WARNING : CLI_ERROR, exit_code, "%s", sentence);
+    return exit_code;
 }
 
 int cli_usage(const struct cli_settings *settings, const char *verb, const char *sentence)

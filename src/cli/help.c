@@ -63,6 +63,7 @@ const char cli_help_run[] =
     "      --on-lost WHAT    term (default), kill, ignore, or a command line for $SHELL\n"
     "      --grace DUR       between the request to end and SIGKILL (10s, at most lease/3)\n"
     "      --owner TEXT      what `show` shows of this process (user@host:pid command)\n"
+    "      --log FORMAT      messages as text (default) or json: an object a line\n"
     "      --report FILE     append a JSON line: name, token, waits, exit code, loss\n"
     "      --metrics FILE    the same for node_exporter's textfile collector (*.prom)\n"
     "\n"

@@ -65,8 +65,11 @@ void cli_json_string(FILE *out, const char *text, size_t length)
     fputc('"', out);
     while (length > 0) {
         size_t step = cli_utf8_length(text, length);
+        bool control = step == 2 && text[0] == '\xc2' && (unsigned char)text[1] < 0xa0;
         if (step == 1)
             put_escaped(out, (unsigned char)*text);
+        else if (control)
+            fprintf(out, "\\u%04x", (unsigned char)text[1]);
         else if (step > 1)
             fwrite(text, 1, step, out);
         else

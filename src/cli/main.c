@@ -24,8 +24,8 @@ static int flushed(const struct cli_verb *verb, int code)
 
     if (error == 0 && !ferror(stdout))
         return code;
-    cli_complain("the output could not be written%s%s", error ? ": " : "",
-                 error ? strerror(error) : "");
+    cli_tell(CLI_ERROR, CLI_INTERNAL, "the output could not be written%s%s", error ? ": " : "",
+             error ? strerror(error) : "");
     return is_told ? code : CLI_INTERNAL;
 }
 

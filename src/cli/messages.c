@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Messages that never block: while a command runs, or a lock is waited for, a helper thread writes
- * them. A standard error that is not read must not keep holdfast from its lock. */
+/* Messages, as text or as JSON, that never block: while a command runs, or a lock is waited for, a
+ * helper thread writes them. A standard error that is not read must not keep holdfast from its
+ * lock. */
 #include "cli.h"
 
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -14,6 +16,8 @@
 #define QUEUE_SIZE 16384
 /* How long the end of the command waits for what is still unwritten. */
 #define DRAIN_MS 2000
+
+struct cli_log cli_log;
 
 static struct {
     pthread_mutex_t mutex;
@@ -44,17 +48,63 @@ static void write_all(const char *text, size_t length)
     }
 }
 
+static void print_object(FILE *out, enum cli_level level, int code, const char *text)
+{
+    static const char *const levels[] = { "info", "warning", "error" };
+    struct timespec now;
+    struct tm utc = { 0 };
+    char seconds[32];
+
+    clock_gettime(CLOCK_REALTIME, &now);
+    gmtime_r(&now.tv_sec, &utc);
+    strftime(seconds, sizeof(seconds), "%Y-%m-%dT%H:%M:%S", &utc);
+    fprintf(out, "{\"time\":\"%s.%03dZ\",\"level\":\"%s\"", seconds, (int)(now.tv_nsec / 1000000),
+            levels[level]);
+    if (cli_log.verb)
+        fprintf(out, ",\"verb\":\"%s\"", cli_log.verb);
+    if (cli_log.name) {
+        fputc(',', out);
+        cli_json_name(out, cli_log.name, strlen(cli_log.name));
+    }
+    fputs(",\"message\":", out);
+    cli_json_string(out, text, strlen(text));
+    if (code != CLI_OK)
+        fprintf(out, ",\"code\":%d", code);
+    fputc('}', out);
+}
+
+/* To be freed; NULL: out of memory. */
+static char *make_line(enum cli_level level, int code, const char *text, size_t *length)
+{
+    char *line = NULL;
+    FILE *out = open_memstream(&line, length);
+
+    if (!out)
+        return NULL;
+    if (cli_log.json)
+        print_object(out, level, code, text);
+    else
+        fprintf(out, "holdfast: %s", text);
+    fputc('\n', out);
+    if (fclose(out) == 0)
+        return line;
+    free(line);
+    return NULL;
+}
+
 static void write_dropped(unsigned count)
 {
-    char line[120];
-    int length;
+    char text[80], *line;
+    size_t length;
 
     if (count == 0)
         return;
-    length = snprintf(line, sizeof(line),
-                      "holdfast: %u message%s dropped here: standard error was blocked\n", count,
-                      count == 1 ? " was" : "s were");
-    write_all(line, (size_t)length);
+    snprintf(text, sizeof(text), "%u message%s dropped here: standard error was blocked", count,
+             count == 1 ? " was" : "s were");
+    line = make_line(CLI_WARNING, CLI_OK, text, &length);
+    if (line)
+        write_all(line, length);
+    free(line);
 }
 
 static void *write_messages(void *arg)
@@ -109,7 +159,7 @@ void cli_messages_begin(void)
     queue.active = true;
 }
 
-void cli_messages_write(const char *text, size_t length)
+static void write_line(const char *text, size_t length)
 {
     if (!queue.active) { /* mutant: messages-are-written-directly */
         fwrite(text, 1, length, stderr);
@@ -132,6 +182,16 @@ void cli_messages_write(const char *text, size_t length)
     }
     pthread_cond_broadcast(&queue.changed);
     pthread_mutex_unlock(&queue.mutex);
+}
+
+void cli_messages_write(enum cli_level level, int code, const char *text)
+{
+    size_t length;
+    char *line = make_line(level, code, text, &length);
+
+    if (line)
+        write_line(line, length);
+    free(line);
 }
 
 static bool is_drained(void)

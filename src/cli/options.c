@@ -19,6 +19,7 @@ enum option_type {
     OPTIONAL_TEXT,   /* the same; "" without a value */
     NUMBER,
     COUNT, /* a number that must not be 0 */
+    FORMAT,
 };
 
 struct option {
@@ -67,6 +68,7 @@ static const struct option options[] = {
     { 0,   "skip",        FLAG,     AT(skip),          RUNS, 0 },
     { 0,   "metrics",     PATH,     AT(metrics),       RUNS, 0 },
     { 0,   "report",      PATH,     AT(report),        RUNS, 0 },
+    { 0,   "log",         FORMAT,   0,                 COMMANDS, 0 },
     { 0,   "on-lost",     TEXT,     AT(on_lost),       COMMANDS, 0 },
     { 0,   "grace",       DURATION, AT(grace_ms),      COMMANDS, 0 },
     { 0,   "max-run",     LENGTH,   AT(max_run_ms),    COMMANDS, 0 },
@@ -165,7 +167,18 @@ static bool store_name(struct parse *parse, char *value)
         return false;
     }
     settings->names[settings->name_count++] = value;
+    cli_log.name = settings->names[0];
     return true;
+}
+
+/* Mistakes behind this option are told in its format. */
+static bool store_format(const char *value)
+{
+    cli_log.json = strcmp(value, "json") == 0;
+    if (cli_log.json || strcmp(value, "text") == 0)
+        return true;
+    cli_complain("--log '%s' is no format: write json or text", value);
+    return false;
 }
 
 static bool store(struct parse *parse, const struct option *option, char *value)
@@ -202,6 +215,8 @@ static bool store(struct parse *parse, const struct option *option, char *value)
     case NUMBER:
     case COUNT:
         return store_number((int64_t *)(void *)field, option, value);
+    case FORMAT:
+        return store_format(value);
     }
     return false;
 }
@@ -297,6 +312,8 @@ static bool parse_word(struct parse *parse, char *word)
         parse->verb = cli_verb_find(word);
         if (!parse->verb)
             cli_complain("there is no verb '%s'; holdfast help lists them", word);
+        else
+            cli_log.verb = parse->verb->name;
         return parse->verb != NULL;
     }
     unsigned before =
@@ -388,10 +405,11 @@ int cli_options_parse(struct cli_settings *settings, int argc, char **argv,
 
 static enum cli_next_kind kind_of_value(const struct option *option)
 {
-    return option->type == URL    ? CLI_NEXT_URL
-           : option->type == PATH ? CLI_NEXT_FILE
-           : option->type == LOCK ? CLI_NEXT_LOCK
-                                  : CLI_NEXT_NOTHING;
+    return option->type == URL      ? CLI_NEXT_URL
+           : option->type == PATH   ? CLI_NEXT_FILE
+           : option->type == LOCK   ? CLI_NEXT_LOCK
+           : option->type == FORMAT ? CLI_NEXT_FORMAT
+                                    : CLI_NEXT_NOTHING;
 }
 
 /* "--name=" and the beginning of a value, or an option of which not all is there. */

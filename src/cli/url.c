@@ -114,9 +114,10 @@ static void warn_of_readers(const char *path, const struct stat *file, const cha
     if (hidden)
         cli_url_hide_password(hidden);
     if (hidden && strcmp(hidden, url) != 0)
-        cli_complain("warning: the URL file '%s' has a password in it, and its mode %04o lets "
-                     "other users read it: chmod 600",
-                     path, (unsigned)(file->st_mode & 07777));
+        cli_tell(CLI_WARNING, CLI_OK,
+                 "warning: the URL file '%s' has a password in it, and its mode %04o lets other "
+                 "users read it: chmod 600",
+                 path, (unsigned)(file->st_mode & 07777));
     free(hidden);
 }
 

@@ -109,6 +109,12 @@ def completion_verbs_and_options_are_those_of_the_help(box):
 
 
 @test
+def completion_formats_of_messages_are_offered(box):
+    equal(offered(box, 'run', '--log', ''), ['json', 'text'])
+    equal(offered(box, 'elect', '--log=j'), ['--log=json'])
+
+
+@test
 def completion_wrong_words_are_passed_over_in_silence(box):
     for words in (['--bogus', ''], ['no-such-verb', ''], ['run', '-w', 'x', ''],
                   ['-e', 'carrier-pigeon:', 'show', ''], ['--url-file', 'missing', 'show', '']):

@@ -113,6 +113,12 @@ def nonsense_durations_are_refused(box):
 
 
 @test
+def formats_but_json_and_text_are_refused(box):
+    refuses(box, "--log 'xml' is no format: write json or text", 'run', '--log=xml', 'x', 'true')
+    refuses(box, '--log does not go with show', 'show', '--log', 'text')
+
+
+@test
 def lengths_of_zero_are_refused(box):
     refuses(box, '--ttl 0 makes no sense', 'run', '-t', '0', 'x', '--', 'true')
     refuses(box, '--ttl 0 makes no sense', 'lock', '-t', '0ms', 'x')

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """run and try: what comes out, who waits, what the command is told."""
+import datetime
 import json
 import os
 import re
@@ -381,6 +382,67 @@ def verbose_tells_what_happens(box):
     holder.signal(signal.SIGKILL)
     holder.end()
     contains(box.expect(0, '-v', 'show').err, "'x': taken back from a holder that is gone")
+
+
+CONTROLS = re.compile(r'[\x00-\x09\x0b-\x1f\x7f-\x9f]')
+
+
+def logged(text):
+    """The objects of --log json, a line each."""
+    assert text.endswith('\n') and not CONTROLS.search(text), repr(text)
+    said = [json.loads(line) for line in text[:-1].split('\n')]
+    for each in said:
+        equal(list(each)[:2], ['time', 'level'])
+        assert re.fullmatch(r'\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z', each['time']), each
+        told = datetime.datetime.fromisoformat(each['time'][:-1] + '+00:00')
+        late = datetime.datetime.now(datetime.timezone.utc) - told
+        assert abs(late) < datetime.timedelta(hours=1), each
+    return said
+
+
+@test
+def log_json_says_why_a_run_ends(box):
+    box.environment['TZ'] = 'EAST-9'
+    holder = box.hold('held')
+    for code, words, wanted in (
+            (127, 'run --log json x -- ./missing', ['error', 'run', 'x', 127]),
+            (75, 'try --log=json held true', ['warning', 'try', 'held', 75]),
+            (9, 'try --log json -E 9 held true', ['warning', 'try', 'held', 75]),
+            (0, 'try --log json --skip held true', ['info', 'try', 'held', 75]),
+            (124, 'run --log json --max-run 10ms x sleep 1000', ['error', 'run', 'x', 124]),
+            (64, 'run --log json -w soon x true', ['error', 'run', None, 64]),
+            (64, 'elect --log json x', ['error', 'elect', 'x', 64]),
+            (64, '--log json rum', ['error', None, None, 64])):
+        told = logged(box.expect(code, *words.split()).err)[0]
+        equal([told.get(key) for key in ('level', 'verb', 'name', 'code')], wanted, words)
+    holder.stop()
+
+
+@test
+def log_json_tells_events_and_a_loss(box):
+    holder = box.start('-v', 'run', '--log', 'json', 'x', '--', 'sh', '-c', 'echo; exec sleep 1000')
+    holder.line()
+    box.expect(0, 'break', '-y', 'x')
+    told = logged(holder.end().err)
+    equal((told[0]['level'], told[0]['message']), ('info', "'x': granted"))
+    lost, = [each for each in told if 'code' in each]
+    equal((lost['level'], lost['code']), ('error', 121))
+    contains(lost['message'], "'x' is lost: the lock was broken")
+
+
+@test
+def log_of_any_name_is_a_line_without_control_characters(box):
+    name = 'a\nb\x1b[31m\x85"\udcff'
+    holder = box.hold(name)
+    shown = '\'a\\x0ab\\x1b[31m\\xc2\\x85"\\xff\' is held by '
+    told = box.expect(75, 'try', '--log', 'text', name, 'true').err
+    contains(told, 'holdfast: ' + shown)
+    assert told.count('\n') == 1 and not CONTROLS.search(told), repr(told)
+    told, = logged(box.expect(75, 'try', '--log', 'json', name, 'true').err)
+    contains(told['message'], shown)
+    equal(told['name'], name.replace('\udcff', '\ufffd'))
+    equal(told['name_hex'], os.fsencode(name).hex())
+    holder.stop()
 
 
 def reports(box):

@@ -131,14 +131,15 @@ static void tell_left(const struct cli_client *session, const char *name, int co
     const char *sentence = hf_last_error()->text;
 
     if (code == HF_DENIED)
-        cli_complain("'%s' was not released, and stays until its lease is over: %s", name,
-                     sentence);
+        cli_tell(CLI_WARNING, CLI_OK,
+                 "'%s' was not released, and stays until its lease is over: %s", name, sentence);
     else if (code == HF_UNREACHABLE && session->silence[0])
         /* The library's own sentence says that it goes on cleaning up, and we are about to end. */
-        cli_complain("it is not sure that '%s' was released; it ends with its lease: %s", name,
-                     session->silence);
+        cli_tell(CLI_WARNING, CLI_OK,
+                 "it is not sure that '%s' was released; it ends with its lease: %s", name,
+                 session->silence);
     else
-        cli_complain("it is not sure that '%s' was released: %s", name, sentence);
+        cli_tell(CLI_WARNING, CLI_OK, "it is not sure that '%s' was released: %s", name, sentence);
 }
 
 /* The last unlock says whether the lock was ours to the end. */

@@ -73,7 +73,7 @@ int cli_child_start(struct cli_job *job)
     int start[2], reports[2], error;
 
     if (!open_pipes(start, reports)) {
-        cli_complain("no pipe for the command: %s", strerror(errno));
+        cli_tell(CLI_ERROR, CLI_INTERNAL, "no pipe for the command: %s", strerror(errno));
         return CLI_INTERNAL;
     }
     job->pid = fork();
@@ -100,7 +100,7 @@ int cli_child_start(struct cli_job *job)
             last_moment_ms = 0;
         sigaction(SIGPIPE, &before, NULL);
     } else {
-        cli_complain("no process for the command: %s", strerror(error));
+        cli_tell(CLI_ERROR, CLI_INTERNAL, "no process for the command: %s", strerror(error));
     }
     close(start[1]);
     return job->pid > 0 ? CLI_OK : CLI_INTERNAL;
@@ -142,12 +142,15 @@ int cli_child_report(struct cli_job *job)
         return job->status;
     if (job->exec_error == TOO_LATE)
         return cli_job_lose(job, "is about to be lost, so the command was not started", "");
-    cli_complain("cannot run '%s': %s%s", job->command[0], strerror(job->exec_error),
-                 job->exec_error == ENOENT && is_for_a_shell(job->command[0])
-                     ? "; a line for a shell is given with -c"
-                     : "");
-    return job->exec_error == ENOENT ? CLI_NOT_FOUND : CLI_CANNOT_EXEC;
+    int code = job->exec_error == ENOENT ? CLI_NOT_FOUND : CLI_CANNOT_EXEC;
+
+    cli_tell(CLI_ERROR, code, "cannot run '%s': %s%s", job->command[0], strerror(job->exec_error),
+             code == CLI_NOT_FOUND && is_for_a_shell(job->command[0])
+                 ? "; a line for a shell is given with -c"
+                 : "");
+    return code;
 }
+
 int cli_child_signal(const struct cli_job *job, int signal)
 {
     int result = 0;
@@ -172,7 +175,8 @@ void cli_child_shell(const struct cli_job *job, const char *command)
     if (child < 0 || fork() != 0) {
         if (child == 0)
             _exit(0);
-        cli_complain("--on-lost '%s' cannot be started: %s", command, strerror(errno));
+        cli_tell(CLI_ERROR, CLI_OK, "--on-lost '%s' cannot be started: %s", command,
+                 strerror(errno));
         return;
     }
     snprintf(pid, sizeof(pid), "%d", (int)job->pid);

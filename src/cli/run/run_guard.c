@@ -123,7 +123,7 @@ static void wait_until_closed(int ready[2])
 
 static void guard_cannot_start(int ends[2], const char *what)
 {
-    cli_complain("%s: %s", what, strerror(errno));
+    cli_tell(CLI_ERROR, CLI_INTERNAL, "%s: %s", what, strerror(errno));
     for (int i = 0; i < 2; i++)
         if (ends[i] >= 0)
             close(ends[i]);

@@ -15,12 +15,13 @@
 /* A pipe without a reader, or one that is full, must not hold up what the lock is released for. */
 #define REPORT_FLAGS (O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK)
 
-static int complain_of_file(const char *option, const char *path)
+/* Answers the exit code that it comes to. */
+static int complain_of_file(int code, const char *option, const char *path)
 {
-    cli_complain("%s '%s' cannot be written: %s; name a file in a folder that this user may write "
-                 "to",
-                 option, path, strerror(errno));
-    return CLI_USAGE;
+    cli_tell(CLI_ERROR, code,
+             "%s '%s' cannot be written: %s; name a file in a folder that this user may write to",
+             option, path, strerror(errno));
+    return code;
 }
 
 /* The collector must never read half a file, so the new one replaces it as a whole. *ret is its
@@ -55,13 +56,13 @@ int cli_report_check(const struct cli_settings *settings)
     if (settings->report) {
         fd = open(settings->report, REPORT_FLAGS, 0666);
         if (fd < 0)
-            return complain_of_file("--report", settings->report);
+            return complain_of_file(CLI_USAGE, "--report", settings->report);
         close(fd);
     }
     if (settings->metrics) {
         fd = open_metrics(settings->metrics, &name);
         if (fd < 0)
-            return complain_of_file("--metrics", settings->metrics);
+            return complain_of_file(CLI_USAGE, "--metrics", settings->metrics);
         /* A run that is killed leaves no file behind this way. */
         unlink(name);
         free(name);
@@ -197,8 +198,8 @@ void cli_report_write(const struct cli_job *job, int code)
     if (settings->report) {
         int fd = open(settings->report, REPORT_FLAGS, 0666);
         if (fd < 0 || !write_text(fd, print_report, &report))
-            complain_of_file("--report", settings->report);
+            complain_of_file(CLI_OK, "--report", settings->report);
     }
     if (settings->metrics && !write_metrics(settings->metrics, &report))
-        complain_of_file("--metrics", settings->metrics);
+        complain_of_file(CLI_OK, "--metrics", settings->metrics);
 }

@@ -95,9 +95,11 @@ static void kill_group(struct cli_job *job)
 
     job->stage = CLI_KILLED;
     if (is_foreign && was_there)
-        cli_complain("what is left of the command belongs to another user and cannot be killed");
+        cli_tell(CLI_ERROR, CLI_OK,
+                 "what is left of the command belongs to another user and cannot be killed");
     else if (was_there && was_asked && !(job->settings->quiet && job->cause == CLI_TIMED_OUT))
-        cli_complain("the command has not ended in time: what is left of it is killed");
+        cli_tell(CLI_WARNING, CLI_OK,
+                 "the command has not ended in time: what is left of it is killed");
 }
 
 static bool ignores_loss(const struct cli_job *job)
@@ -131,7 +133,7 @@ static const char *reason_of_loss(const struct cli_job *job)
 int cli_job_lose(struct cli_job *job, const char *when, const char *reason)
 {
     job->cause = CLI_LOST;
-    cli_complain("'%s' %s%s%s", job->lost_name, when, *reason ? ": " : "", reason);
+    cli_tell(CLI_ERROR, CLI_LOST, "'%s' %s%s%s", job->lost_name, when, *reason ? ": " : "", reason);
     return CLI_LOST;
 }
 
@@ -196,7 +198,8 @@ static void do_what_is_due(struct cli_job *job)
             job->kill_at_ms = least(job->kill_at_ms, cli_job_last_moment(job));
         ask_to_end(job, now, NULL);
         if (!job->settings->quiet)
-            cli_complain("the command has run for its --max-run, and is being ended");
+            cli_tell(CLI_ERROR, CLI_TIMED_OUT,
+                     "the command has run for its --max-run, and is being ended");
     }
     if (job->cause == CLI_TIMED_OUT && job->lost && !ignores_loss(job))
         job->kill_at_ms = least(job->kill_at_ms, cli_job_last_moment(job));

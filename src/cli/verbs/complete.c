@@ -162,6 +162,7 @@ static void offer_next(const struct cli_next *next, struct cli_settings *call)
     case CLI_NEXT_OPTION:
     case CLI_NEXT_URL:
     case CLI_NEXT_LOCK:
+    case CLI_NEXT_FORMAT:
         break;
     }
     puts("words");
@@ -171,7 +172,10 @@ static void offer_next(const struct cli_next *next, struct cli_settings *call)
         offer_urls(next);
     else if (next->kind == CLI_NEXT_LOCK)
         offer_locks(next, call);
-    else if (next->kind == CLI_NEXT_WORD && !next->verb)
+    else if (next->kind == CLI_NEXT_FORMAT) {
+        offer(next, "json", "", 0);
+        offer(next, "text", "", 0);
+    } else if (next->kind == CLI_NEXT_WORD && !next->verb)
         offer_verbs(next, call->help);
     else if (next->kind == CLI_NEXT_WORD && !call->help)
         offer_words(next, call);

@@ -73,8 +73,8 @@ static int campaign(struct cli_client *session, struct cli_settings *settings)
             return code;
         backoff_ms = next_backoff(backoff_ms, &job, code);
         if (!settings->quiet)
-            cli_complain("this term has ended with %d; campaigning again in %d s", code,
-                         (int)(backoff_ms / 1000));
+            cli_tell(CLI_INFO, CLI_OK, "this term has ended with %d; campaigning again in %d s",
+                     code, (int)(backoff_ms / 1000));
         if (!pause_for(session, backoff_ms))
             return CLI_SIGNAL + session->ended_by;
     }
