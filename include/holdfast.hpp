@@ -232,6 +232,10 @@ struct lock_options {
     /* Runs once for each hold that is lost, unless its release finds the loss first. It may release
      * the hold, without a wait. It does not run after the release has returned. */
     std::function<void(const hf_loss &)> on_lost;
+    const char *owner_text = nullptr; /* shown to observers of an election. nullptr: the client's */
+    /* With HF_OWNER_THREAD: how long a wait lasts before it looks for a circle of waits that it is
+     * part of. 0: the library's own choice. A circle is errc::deadlock. `forever`: never looks */
+    std::chrono::milliseconds deadlock{ 0 };
 };
 
 namespace detail
@@ -269,6 +273,11 @@ struct terms {
         with.limit = options.limit;
         with.lease_ms = int64_t{ options.lease.count() };
         with.owner = options.owner;
+        with.deadlock_ms = wait_ms(options.deadlock);
+        if (options.owner_text) {
+            text = std::make_shared<const std::string>(options.owner_text);
+            with.owner_text = text->c_str();
+        }
         if (options.on_lost) {
             on_lost = std::make_shared<loss_handler>(options.on_lost);
             with.on_lost = loss_handler::run;
@@ -277,6 +286,7 @@ struct terms {
     }
     hf_lock_options with = HF_LOCK_OPTIONS_INIT;
     std::shared_ptr<loss_handler> on_lost;
+    std::shared_ptr<const std::string> text;
 };
 
 }
@@ -290,26 +300,10 @@ class hold
 public:
     hold() noexcept = default;
     /* Takes ownership of a hold of holdfast.h. Its on_lost, if any, is the caller's to keep. */
-    explicit hold(hf_hold *raw) noexcept : raw_(raw) {}
-    hold(hf_hold *raw, std::shared_ptr<detail::loss_handler> on_lost) noexcept
-        : raw_(raw), on_lost_(std::move(on_lost))
+    explicit hold(hf_hold *raw, std::shared_ptr<detail::loss_handler> on_lost = nullptr) noexcept
+        : raw_(raw, closer{ std::move(on_lost) })
     {
     }
-    hold(hold &&other) noexcept
-        : raw_(std::exchange(other.raw_, nullptr)), on_lost_(std::move(other.on_lost_))
-    {
-    }
-    /* Releases what this hold had before. */
-    hold &operator=(hold &&other) noexcept
-    {
-        if (this != &other) {
-            reset();
-            raw_ = std::exchange(other.raw_, nullptr);
-            on_lost_ = std::move(other.on_lost_);
-        }
-        return *this;
-    }
-    ~hold() { reset(); }
     /* Takes over a lock that another process has left by detach().
      * Throws errc::lost: the name is not held under this key, or not any more. */
     static hold attach(hf_client *store, const std::string &name, const std::string &owner_key)
@@ -321,66 +315,68 @@ public:
 
     /* Whether there is something to release. It may be lost: see held(). */
     explicit operator bool() const noexcept { return raw_ != nullptr; }
-    hf_hold *get() const noexcept { return raw_; }
+    hf_hold *get() const noexcept { return raw_.get(); }
     /* True only while no other owner can exist. Once false, it stays false. */
-    bool held() const noexcept { return hf_held(raw_); }
+    bool held() const noexcept { return hf_held(get()); }
+    bool lost() const noexcept { return raw_ && !held(); }
     /* The fencing token, for the resource to compare; 0 where the store has none. */
-    uint64_t token() const noexcept { return hf_token(raw_); }
+    uint64_t token() const noexcept { return hf_token(get()); }
     /* For how long held() stays true without a renewal. `forever`: no lease limits it. */
     std::chrono::milliseconds remaining() const noexcept
     {
-        return std::chrono::milliseconds(hf_remaining_ms(raw_));
+        return std::chrono::milliseconds(hf_remaining_ms(get()));
     }
     /* Lives as long as the hold. */
-    const char *name() const noexcept { return hf_hold_name(raw_); }
-    hf_mode mode() const noexcept { return hf_hold_mode(raw_); }
+    const char *name() const noexcept { return hf_hold_name(get()); }
+    hf_mode mode() const noexcept { return hf_hold_mode(get()); }
 
     /* Releases it, waits for the store's reply, and leaves this hold empty in any case.
      * Returns: no error; errc::lost, another owner may have had it; or a code of hf_unlock. */
     [[nodiscard]] std::error_code release() noexcept
     {
-        const int code = hf_unlock(std::exchange(raw_, nullptr));
-        on_lost_.reset();
+        const int code = hf_unlock(raw_.release());
+        raw_.get_deleter().on_lost.reset();
         return { code, category() };
     }
     /* The same, for a caller that does not look at the result: on_release_failure() receives it. */
-    void reset() noexcept
-    {
-        if (!raw_)
-            return;
-        const detail::copy_of_name name(raw_);
-        name.report(release());
-    }
+    void reset() noexcept { raw_.reset(); }
     /* Lets the lease end `lease` from now. Throws errc::lost: too late. */
     void renew(std::chrono::milliseconds lease)
     {
-        detail::check(hf_renew(raw_, int64_t{ lease.count() }));
+        detail::check(hf_renew(get(), int64_t{ lease.count() }));
     }
     /* Turns HF_UPGRADE into HF_WRITE. Returns: false if readers are left when `wait` is over. */
     template <class Rep, class Period>
     bool upgrade_for(const std::chrono::duration<Rep, Period> &wait)
     {
-        const int code = hf_upgrade(raw_, detail::wait_ms(wait));
+        const int code = hf_upgrade(get(), detail::wait_ms(wait));
         if (code != HF_BUSY)
             detail::check(code);
         return code == HF_OK;
     }
     /* Turns HF_WRITE or HF_UPGRADE into the weaker `mode`, and lets no other owner in between. */
-    void downgrade(hf_mode mode) { detail::check(hf_downgrade(raw_, mode)); }
+    void downgrade(hf_mode mode) { detail::check(hf_downgrade(get(), mode)); }
     /* Leaves a lock with a lease of its own to the store, for attach() in another process, and
      * this hold empty. Returns: the key. If it throws, the hold is what it was. */
     std::string detach()
     {
         char key[HF_OWNER_KEY_SIZE];
-        detail::check(hf_detach(raw_, key));
-        raw_ = nullptr;
-        on_lost_.reset();
+        detail::check(hf_detach(get(), key));
+        (void)raw_.release();
+        raw_.get_deleter().on_lost.reset();
         return key;
     }
 
 private:
-    hf_hold *raw_ = nullptr;
-    std::shared_ptr<detail::loss_handler> on_lost_;
+    struct closer {
+        void operator()(hf_hold *raw) const noexcept
+        {
+            const detail::copy_of_name name(raw);
+            name.report({ hf_unlock(raw), category() });
+        }
+        std::shared_ptr<detail::loss_handler> on_lost;
+    };
+    std::unique_ptr<hf_hold, closer> raw_;
 };
 
 /* ---- Waiting, as blocking calls and as coroutines do it ---- */
@@ -628,11 +624,11 @@ public:
         entries_.pop_back();
         return taken;
     }
-    /* What the function returns for the hold that take() would return now. */
+    /* What the function returns of the hold that take() would return now. */
     template <class Function> auto ask(Function function) const noexcept
     {
         const std::lock_guard<std::mutex> guard(mutex_);
-        return entries_.empty() ? function(hold()) : function(entries_[best()].acquired);
+        return entries_.empty() ? (hold().*function)() : (entries_[best()].acquired.*function)();
     }
     const char *name() const noexcept { return name_.c_str(); }
 
@@ -713,18 +709,8 @@ public:
     {
         return own_.lock(detail::wait_until_ms(when));
     }
-#ifdef HOLDFAST_HAS_STOP_TOKEN
-    /* Returns: false if it was stopped first. See client::lock with a stop_token. */
-    [[nodiscard]] bool lock(const std::stop_token &stop)
-    {
-        return own_.lock(HF_FOREVER, stop);
-    }
-#endif
     /* Releases, as guards do. A failure goes to on_release_failure(). */
-    void unlock() noexcept
-    {
-        own_.take().reset();
-    }
+    void unlock() noexcept { own_.take().reset(); }
     /* Releases, and returns what hold::release returns; errc::invalid: it was not locked. */
     [[nodiscard]] std::error_code unlock_checked() noexcept
     {
@@ -733,27 +719,19 @@ public:
     }
 
     /* These are for the owner, between lock() and unlock(). They do not ask the store. See hold. */
-    bool held() const noexcept
-    {
-        return own_.ask([](const hold &acquired) { return acquired.held(); });
-    }
-    bool lost() const noexcept
-    {
-        return own_.ask([](const hold &acquired) { return acquired && !acquired.held(); });
-    }
-    uint64_t token() const noexcept
-    {
-        return own_.ask([](const hold &acquired) { return acquired.token(); });
-    }
-    std::chrono::milliseconds remaining() const noexcept
-    {
-        return own_.ask([](const hold &acquired) { return acquired.remaining(); });
-    }
+    bool held() const noexcept { return own_.ask(&hold::held); }
+    bool lost() const noexcept { return own_.ask(&hold::lost); }
+    uint64_t token() const noexcept { return own_.ask(&hold::token); }
+    std::chrono::milliseconds remaining() const noexcept { return own_.ask(&hold::remaining); }
     /* Lives as long as the object. */
-    const char *name() const noexcept
+    const char *name() const noexcept { return own_.name(); }
+#ifdef HOLDFAST_HAS_STOP_TOKEN
+    /* Returns: false if it was stopped first. See client::lock with a stop_token. */
+    [[nodiscard]] bool lock(const std::stop_token &stop)
     {
-        return own_.name();
+        return own_.lock(HF_FOREVER, stop);
     }
+#endif
 
 protected:
     detail::lockable own_;
@@ -786,26 +764,20 @@ public:
     {
         return readers_.lock(detail::wait_until_ms(when));
     }
+    /* Releases a hold of this thread, or else one of another thread, as each counts the same. */
+    void unlock_shared() noexcept { readers_.take().reset(); }
+    [[nodiscard]] std::error_code unlock_shared_checked() noexcept
+    {
+        hold taken = readers_.take();
+        return taken ? taken.release() : make_error_code(errc::invalid);
+    }
+    bool held_shared() const noexcept { return readers_.ask(&hold::held); }
 #ifdef HOLDFAST_HAS_STOP_TOKEN
     [[nodiscard]] bool lock_shared(const std::stop_token &stop)
     {
         return readers_.lock(HF_FOREVER, stop);
     }
 #endif
-    /* Releases a hold of this thread, or else one of another thread, as each counts the same. */
-    void unlock_shared() noexcept
-    {
-        readers_.take().reset();
-    }
-    [[nodiscard]] std::error_code unlock_shared_checked() noexcept
-    {
-        hold taken = readers_.take();
-        return taken ? taken.release() : make_error_code(errc::invalid);
-    }
-    bool held_shared() const noexcept
-    {
-        return readers_.ask([](const hold &acquired) { return acquired.held(); });
-    }
 
 private:
     detail::lockable readers_;
@@ -861,20 +833,9 @@ class hold_set
 public:
     hold_set() noexcept = default;
     hold_set(hf_hold_set *raw, std::shared_ptr<detail::loss_handler> on_lost) noexcept
-        : on_lost_(std::move(on_lost)), raw_(raw)
+        : raw_(raw, closer{ std::move(on_lost) })
     {
     }
-    hold_set(hold_set &&other) noexcept = default;
-    hold_set &operator=(hold_set &&other) noexcept
-    {
-        if (this != &other) {
-            reset();
-            raw_ = std::move(other.raw_);
-            on_lost_ = std::move(other.on_lost_);
-        }
-        return *this;
-    }
-    ~hold_set() { reset(); }
     explicit operator bool() const noexcept { return raw_ != nullptr; }
     hf_hold_set *get() const noexcept { return raw_.get(); }
     /* True only while all locks of the set are held. */
@@ -890,23 +851,21 @@ public:
     [[nodiscard]] std::error_code release() noexcept
     {
         const int code = hf_unlock_all(raw_.release());
-        on_lost_.reset();
+        raw_.get_deleter().on_lost.reset();
         return { code, category() };
     }
     /* The same; a failure goes to on_release_failure(), with the name of the first item. */
-    void reset() noexcept
-    {
-        if (!raw_)
-            return;
-        const detail::copy_of_name name(hf_all_hold(get(), 0));
-        name.report(release());
-    }
+    void reset() noexcept { raw_.reset(); }
 
 private:
     struct closer {
-        void operator()(hf_hold_set *raw) const noexcept { (void)hf_unlock_all(raw); }
+        void operator()(hf_hold_set *raw) const noexcept
+        {
+            const detail::copy_of_name name(hf_all_hold(raw, 0));
+            name.report({ hf_unlock_all(raw), category() });
+        }
+        std::shared_ptr<detail::loss_handler> on_lost;
     };
-    std::shared_ptr<detail::loss_handler> on_lost_;
     std::unique_ptr<hf_hold_set, closer> raw_;
 };
 
@@ -943,6 +902,98 @@ template <class Rep, class Period>
 {
     return try_lock_all_for(forever, items, options);
 }
+
+/* ---- Elections and rates ---- */
+
+/* Its token is the term; its release and its destructor resign. */
+using leadership = hold;
+
+/* Of all candidates for a name, one leads. Each campaign is a candidate of its own. */
+class election
+{
+public:
+    election(client &store, std::string name) : store_(store.get()), name_(std::move(name)) {}
+    /* Waits to lead. Never returns an empty leadership. */
+    [[nodiscard]] leadership campaign(const lock_options &how = {})
+    {
+        return try_campaign_for(forever, how);
+    }
+    /* Returns: an empty leadership if another candidate still leads when `wait` is over. */
+    template <class Rep, class Period>
+    [[nodiscard]] leadership try_campaign_for(const std::chrono::duration<Rep, Period> &wait,
+                                              const lock_options &how = {})
+    {
+        return detail::acquire(store_, name_.c_str(), detail::wait_ms(wait), { how, HF_LEADER });
+    }
+    /* Asks the store which candidate leads; `leads` is false if none does. */
+    hf_leader leader() const
+    {
+        hf_leader now = {};
+        now.size = sizeof(now);
+        detail::check(hf_election_leader(store_, name_.c_str(), &now));
+        return now;
+    }
+    /* Runs `changed`, which must not throw, on a thread of its own for the present leader, and then
+     * for each change. See hf_election_watch. The last copy of the pointer ends the watch. */
+    [[nodiscard]] std::shared_ptr<hf_watch>
+    watch(std::function<void(const hf_leader &)> changed,
+          std::chrono::milliseconds every = std::chrono::seconds(1)) const
+    {
+        const auto own = std::make_shared<decltype(changed)>(std::move(changed));
+        const auto run = [](void *arg, const hf_leader *now) noexcept {
+            (*static_cast<decltype(changed) *>(arg))(*now);
+        };
+        hf_watch *raw = nullptr;
+        detail::check(hf_election_watch(store_, name_.c_str(), int64_t{ every.count() }, run,
+                                        own.get(), &raw));
+        return { raw, [own](hf_watch *watch) { hf_watch_end(watch); } };
+    }
+
+private:
+    hf_client *store_;
+    std::string name_;
+};
+
+/* `permits` in each period, for all clients together; see hf_rate_take. `burst` of them may go at
+ * once; 0: all. Give the same rate wherever the name is used. */
+class rate_limiter
+{
+public:
+    rate_limiter(client &store, std::string name, uint32_t permits,
+                 std::chrono::milliseconds period, uint32_t burst = 0)
+        : rate_{ sizeof(hf_rate), permits, int64_t{ period.count() }, burst, nullptr },
+          store_(store.get()), name_(std::move(name))
+    {
+    }
+    /* Waits until the permits are there, in the order of arrival. */
+    void take(uint32_t permits = 1) { (void)try_take_for(forever, permits); }
+    [[nodiscard]] bool try_take(uint32_t permits = 1,
+                                std::chrono::milliseconds *ret_retry = nullptr)
+    {
+        return try_take_for(std::chrono::milliseconds(0), permits, ret_retry);
+    }
+    /* Returns: false if the permits will not be there within `wait`. Then nothing was taken, and
+     * *ret_retry is the time after which they could have been had. */
+    template <class Rep, class Period>
+    [[nodiscard]] bool try_take_for(const std::chrono::duration<Rep, Period> &wait,
+                                    uint32_t permits = 1,
+                                    std::chrono::milliseconds *ret_retry = nullptr)
+    {
+        int64_t retry_ms = 0;
+        const int code =
+            hf_rate_take(store_, name_.c_str(), &rate_, permits, detail::wait_ms(wait), &retry_ms);
+        if (ret_retry)
+            *ret_retry = std::chrono::milliseconds(retry_ms);
+        if (code != HF_BUSY)
+            detail::check(code);
+        return code == HF_OK;
+    }
+
+private:
+    hf_rate rate_;
+    hf_client *store_;
+    std::string name_;
+};
 
 }
 

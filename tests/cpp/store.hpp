@@ -65,4 +65,16 @@ inline void threads_of(int count, const std::function<void(int)> &body)
         thread.join();
 }
 
+template <class Body> int code_thrown_by(Body body)
+{
+    try {
+        body();
+    } catch (const holdfast::error &failure) {
+        CHECK(std::strlen(failure.what()) > 10);
+        CHECK(std::strchr(failure.what(), '\n') == nullptr);
+        return failure.code().value();
+    }
+    return HF_OK;
+}
+
 #endif

@@ -20,18 +20,6 @@ static_assert(std::is_move_constructible_v<holdfast::client>);
 static_assert(!std::is_move_constructible_v<holdfast::mutex>);
 static_assert(std::is_nothrow_copy_constructible_v<holdfast::error>);
 
-template <class Body> static int code_thrown_by(Body body)
-{
-    try {
-        body();
-    } catch (const holdfast::error &failure) {
-        CHECK(std::strlen(failure.what()) > 10);
-        CHECK(std::strchr(failure.what(), '\n') == nullptr);
-        return failure.code().value();
-    }
-    return HF_OK;
-}
-
 TEST(unique_lock_excludes_another_object_of_the_name)
 {
     holdfast::client store = open_store();
