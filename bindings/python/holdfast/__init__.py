@@ -10,7 +10,8 @@
 
 from . import _holdfast
 from .aio import AsyncHold, AsyncHoldSet, AsyncLock, AsyncLockAll
-from .client import Client, Counter, Entry, Kind, Latch, Role, Semaphore
+from .client import (AsyncCampaign, Campaign, Client, Counter, Election, Entry, Kind, Latch, Leader,
+                     Rate, Role, Semaphore)
 from .errors import (Busy, Canceled, Closed, Corrupt, Deadlock, Denied, Error, Forked, Internal,
                      Invalid, Limit, Lost, NotSupported, OutOfMemory, Unreachable, WrongKind)
 from .locks import Hold, HoldSet, Lock, LockAll, LossEvent, Mode
@@ -25,9 +26,9 @@ def engines() -> str:
 
 
 __all__ = [
-    "AsyncHold", "AsyncHoldSet", "AsyncLock", "AsyncLockAll", "Busy", "Canceled", "Client",
-    "Closed", "Corrupt", "Counter", "Deadlock", "Denied", "Entry", "Error", "Forked", "Hold",
-    "HoldSet", "Internal", "Invalid", "Kind", "Latch", "Limit", "Lock", "LockAll", "Lost",
-    "LossEvent", "Mode", "NotSupported", "OutOfMemory", "Role", "Semaphore", "Unreachable",
-    "WrongKind", "engines",
+    "AsyncCampaign", "AsyncHold", "AsyncHoldSet", "AsyncLock", "AsyncLockAll", "Busy", "Campaign",
+    "Canceled", "Client", "Closed", "Corrupt", "Counter", "Deadlock", "Denied", "Election", "Entry",
+    "Error", "Forked", "Hold", "HoldSet", "Internal", "Invalid", "Kind", "Latch", "Leader", "Limit",
+    "Lock", "LockAll", "Lost", "LossEvent", "Mode", "NotSupported", "OutOfMemory", "Rate", "Role",
+    "Semaphore", "Unreachable", "WrongKind", "engines",
 ]

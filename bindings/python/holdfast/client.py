@@ -1,19 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Clients, and what they offer besides locks: semaphores, counters, latches, inspecting."""
+"""Clients, and what they offer besides locks: semaphores, counters, elections, inspecting."""
 
 from __future__ import annotations
 
 import asyncio
 import atexit
+import contextlib
+import dataclasses
 import enum
+import math
 import os
 import threading
+import time
 import weakref
-from typing import TYPE_CHECKING, Dict, Iterable, List, NamedTuple, Optional, Union, cast
+from typing import (TYPE_CHECKING, AsyncIterator, Dict, Iterable, Iterator, List, NamedTuple,
+                    Optional, Union, cast)
 
 from . import _holdfast
 from .aio import AsyncLock, AsyncLockAll, Notes, Reply, Verb
-from .errors import Busy, Closed
+from .errors import Busy, Closed, Unreachable
 from .locks import Hold, Lock, LockAll, Mode, Name, Request, milliseconds, name_bytes, number
 
 if TYPE_CHECKING:
@@ -32,6 +37,7 @@ class Kind(enum.IntEnum):
     SEMAPHORE = 4
     COUNTER = 5
     LATCH = 6
+    RATE = 7
 
 
 class Role(enum.IntEnum):
@@ -152,12 +158,16 @@ class Client:
     # ---- locks ----
 
     def lock(self, name: Name, *, wait: Optional[float] = None, mode: Mode = Mode.MUTEX,
-             permits: int = 1, limit: int = 0, lease: Optional[float] = None) -> Lock:
+             permits: int = 1, limit: int = 0, lease: Optional[float] = None,
+             deadlock: Optional[float] = None) -> Lock:
         """A lock for `with`. It waits up to `wait` seconds, then raises Busy; None: for ever.
 
-        With a `lease` it ends by itself after that many seconds.
+        With a `lease` it ends by itself after that many seconds. With `deadlock` the thread is the
+        owner: one of the threads that wait for each other in a circle gets Deadlock, and so does a
+        thread that holds the name. Circles over several clients are looked for after that many
+        seconds of waiting; 0 is the library's own choice.
         """
-        return Lock(Request(self, name, wait, mode, permits, limit, lease))
+        return Lock(Request(self, name, wait, mode, permits, limit, lease, deadlock))
 
     def alock(self, name: Name, *, wait: Optional[float] = None, mode: Mode = Mode.MUTEX,
               permits: int = 1, limit: int = 0, lease: Optional[float] = None) -> AsyncLock:
@@ -202,6 +212,16 @@ class Client:
     def latch(self, name: Name) -> Latch:
         """A latch, which is set to a count, counted down, and opens at zero."""
         return Latch(self, name)
+
+    def election(self, name: Name) -> Election:
+        """An election: of all candidates for the name, one leads."""
+        return Election(self, name)
+
+    def rate(self, name: Name, permits: int, period: float, *, burst: int = 0) -> Rate:
+        """A rate limiter: `permits` in each `period` seconds, of which `burst` may go at once.
+
+        Without a `burst`, all of them may. Give the same rate wherever the name is used."""
+        return Rate(self, name, permits, period, burst)
 
     # ---- inspecting ----
 
@@ -355,6 +375,135 @@ class Latch(_Object):
     async def await_open(self, wait: Optional[float] = None) -> None:
         """The same for tasks."""
         await self._atake(Mode.LATCH, 1, wait)
+
+
+class Campaign(Lock):
+    """A candidacy for `with`, which leads inside. Its hold's `token` is the term."""
+    __slots__ = ()
+
+    def resign(self) -> None:
+        """Ends what acquire() has begun. Raises Lost if it was deposed before."""
+        self.release()
+
+
+class AsyncCampaign(AsyncLock):
+    """A candidacy for `async with`."""
+    __slots__ = ()
+
+    async def resign(self) -> None:
+        """Ends what acquire() has begun. Raises Lost if it was deposed before."""
+        await self.arelease()
+
+
+@dataclasses.dataclass(frozen=True)
+class Leader:
+    """The leader of an election, as the store shows it. It may be out of date: see hf_leader."""
+    text: str
+    """Its own description, such as an address; "" where there is none."""
+    owner_key: str
+    """What Client.break_() takes."""
+    token: int
+    """Its term; 0 at stores without tokens."""
+    since: Optional[float]
+    """For how many seconds it has led; None: not known."""
+    candidates: int
+    """How many wait behind it, where the store shows waiters."""
+
+
+def _is_same(now: Optional[Leader], told: Optional[Leader]) -> bool:
+    if now is None or told is None:
+        return now is told
+    # A text that is not known for a while is no change.
+    return ((now.token, now.owner_key) == (told.token, told.owner_key)
+            and now.text in ("", told.text))
+
+
+class Election(_Object):
+    """Made by Client.election(). Each campaign is a candidate of its own."""
+    __slots__ = ()
+
+    def campaign(self, *, wait: Optional[float] = None, text: Optional[str] = None,
+                 lease: Optional[float] = None) -> Campaign:
+        """For `with`, which waits to lead, and at its end resigns. Observers see the `text`."""
+        return Campaign(self._candidacy(wait, text, lease))
+
+    def acampaign(self, *, wait: Optional[float] = None, text: Optional[str] = None,
+                  lease: Optional[float] = None) -> AsyncCampaign:
+        """The same for `async with`."""
+        return AsyncCampaign(self._candidacy(wait, text, lease))
+
+    def _candidacy(self, wait: Optional[float], text: Optional[str],
+                   lease: Optional[float]) -> Request:
+        return Request(self._client, self._name, wait, Mode.LEADER, 1, 0, lease, None, text)
+
+    def leader(self) -> Optional[Leader]:
+        """Asks which candidate leads. None: there is no leader."""
+        raw = self._client._live().election_leader(self._name)
+        if raw is None:
+            return None
+        text, owner_key, token, since, candidates = raw
+        return Leader(text, owner_key, token, None if since < 0 else since / 1000, candidates)
+
+    async def aleader(self) -> Optional[Leader]:
+        """The same for tasks."""
+        return await asyncio.to_thread(self.leader)
+
+    def watch(self, every: float = 1.0) -> Iterator[Optional[Leader]]:
+        """Yields the present leader, and then each other one; None: there is no leader.
+
+        It asks in such intervals, in seconds, and so leaves out what came and went in between.
+        While the store does not reply, nothing is a change."""
+        now = told = self.leader()
+        yield now
+        while True:
+            time.sleep(every)
+            with contextlib.suppress(Unreachable):
+                now = self.leader()
+            if not _is_same(now, told):
+                told = now
+                yield now
+
+    async def awatch(self, every: float = 1.0) -> AsyncIterator[Optional[Leader]]:
+        """The same for `async for`."""
+        now = told = await self.aleader()
+        yield now
+        while True:
+            await asyncio.sleep(every)
+            with contextlib.suppress(Unreachable):
+                now = await self.aleader()
+            if not _is_same(now, told):
+                told = now
+                yield now
+
+
+class Rate(_Object):
+    """Made by Client.rate(). The store's clock counts, for all clients together."""
+    __slots__ = ("_rate",)
+
+    def __init__(self, client: Client, name: Name, permits: int, period: float,
+                 burst: int) -> None:
+        super().__init__(client, name)
+        self._rate = (number(permits, "permits"), milliseconds(period), number(burst, "burst"))
+
+    def take(self, n: int = 1, *, wait: Optional[float] = None) -> None:
+        """Takes permits, and waits for them in the order of arrival.
+
+        Busy: not within `wait` seconds, and nothing was taken; its `retry` says after how many they
+        could have been had. A wait that ends early has used its permits."""
+        self._client._live().rate_take(self._name, *self._rate, number(n, "n"),
+                                       milliseconds(wait))
+
+    async def atake(self, n: int = 1, *, wait: Optional[float] = None) -> None:
+        """The same for tasks, in no order: it asks again when the permits may be there."""
+        end = math.inf if wait is None else time.monotonic() + wait
+        while True:
+            try:
+                return await asyncio.to_thread(self.take, n, wait=0)
+            except Busy as busy:
+                retry = busy.retry or 0.001
+                if time.monotonic() + retry > end:
+                    raise
+            await asyncio.sleep(retry)
 
 
 _clients: weakref.WeakSet[Client] = weakref.WeakSet()

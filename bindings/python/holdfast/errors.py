@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import Dict, Tuple, Type
+from typing import Dict, Optional, Tuple, Type
 
 from . import _holdfast
 
@@ -22,12 +22,15 @@ class Error(Exception):
         """The code's name in C, such as "HF_BUSY"."""
         return _holdfast.code_name(self.code)
 
-    def __reduce__(self) -> Tuple[Type[Error], Tuple[int, str, int]]:
-        return type(self), (self.code, str(self.args[0]), self.native)
+    def __reduce__(self) -> Tuple[Type[Error], Tuple[int, str, int], Dict[str, object]]:
+        return type(self), (self.code, str(self.args[0]), self.native), self.__dict__
 
 
 class Busy(Error, TimeoutError):
     """Another owner holds it, and the wait has passed."""
+
+    retry: Optional[float] = None
+    """Of a rate limiter: after how many seconds the permits could have been had."""
 
 
 class Lost(Error):
@@ -51,7 +54,7 @@ class Invalid(Error, ValueError):
 
 
 class Deadlock(Error, RuntimeError):
-    """The caller would wait for itself."""
+    """The caller would wait for itself, perhaps by way of other threads; the text says how."""
 
 
 class WrongKind(Error):

@@ -39,6 +39,8 @@ class Mode(enum.IntEnum):
     """Permits of a semaphore."""
     COUNTER = 6
     LATCH = 7
+    LEADER = 8
+    """The leadership of an election; `hold.mode` then says FAIR, or MUTEX."""
 
 
 def name_bytes(name: Name) -> bytes:
@@ -67,12 +69,13 @@ class Request:
     __slots__ = ("client", "name", "wait_ms", "arguments")
 
     def __init__(self, client: Client, name: Name, wait: Optional[float], mode: Mode, permits: int,
-                 limit: int, lease: Optional[float]) -> None:
+                 limit: int, lease: Optional[float], deadlock: Optional[float] = None,
+                 text: Optional[str] = None) -> None:
         self.client = client
         self.name = name_bytes(name)
         self.wait_ms = FOREVER if wait is None else milliseconds(wait)
         self.arguments = (int(mode), number(permits, "permits"), number(limit, "limit"),
-                          milliseconds(lease, 0))
+                          milliseconds(lease, 0), milliseconds(deadlock), text)
 
 
 class LossEvent:

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the files of the extension module share: its types, failures, and entering the library.
  *
- * No Python runs in a callback of the library, and the GIL is let go around every call that may
- * block. A callback writes into the hold that it belongs to, links it into a queue, and wakes the
- * event loop of that queue by a descriptor. */
+ * The GIL is let go around every call that may block. No Python runs on the library's own threads:
+ * a callback writes into the hold that it belongs to, links it into a queue, and wakes the event
+ * loop of that queue by a descriptor. Only client_interrupted, which the library calls on the
+ * thread that waits in it, takes the GIL. */
 #ifndef HOLDFAST_PYTHON_BINDING_H
 #define HOLDFAST_PYTHON_BINDING_H
 
@@ -27,7 +28,8 @@ struct client {
     PyObject_HEAD hf_client *handle; /* NULL: hf_close has returned */
     unsigned generation;             /* of the process that opened it, see process_generation */
     bool local;                      /* the store is on this machine: an attempt costs no time */
-    bool closing;                    /* written and read with the GIL */
+    bool closing;                    /* written and read with the GIL, as is `closes_late` */
+    bool closes_late;                /* close() was called inside a call: its end closes */
     pthread_mutex_t mutex;           /* guards `calls` */
     pthread_cond_t idle;
     unsigned calls; /* calls that are in the library; hf_close must not begin meanwhile */
@@ -55,7 +57,7 @@ struct hold {
     bool begun;     /* hf_lock_async has begun; read and written with the GIL */
     /* Guarded by notes_mutex: */
     struct note done_note, lost_note;
-    pthread_cond_t *waiter; /* of the thread that waits for `done` */
+    pthread_cond_t *waiter; /* of the thread that frees the hold, and waits for `done` */
     bool done;              /* the request has ended */
     bool lost;
     bool dying;            /* no note may be linked any more */
@@ -80,6 +82,15 @@ int client_add_type(PyObject *module);
 /* Lets the GIL go and counts the call. NULL with an exception set: the client cannot be used. */
 PyThreadState *client_enter(struct client *client);
 void client_leave(struct client *client, PyThreadState *state);
+/* A call that blocks and asks, by the `interrupted` of its hf_stop, whether it has to end. */
+struct asker {
+    struct client *client;
+    PyThreadState *state;
+    bool raised; /* a signal's handler has set an exception */
+};
+hf_stop client_stop(struct asker *asker);
+/* None; or NULL with what the handler has raised, or what the call has failed with. */
+PyObject *asker_result(const struct asker *asker, const struct failure *failure);
 /* Whether holds and requests of this generation can still be given to the library. */
 bool client_usable(const struct client *client, unsigned generation);
 

@@ -31,6 +31,11 @@ PyThreadState *client_enter(struct client *client)
     return PyEval_SaveThread();
 }
 
+/* The client in whose call this thread runs signals' handlers. */
+static _Thread_local struct client *asking;
+
+static void finish(struct client *client);
+
 /* The call is counted out before the GIL is taken: it may never come back at the interpreter's end,
  * while hf_close waits for the call. */
 void client_leave(struct client *client, PyThreadState *state)
@@ -40,6 +45,42 @@ void client_leave(struct client *client, PyThreadState *state)
         pthread_cond_broadcast(&client->idle);
     pthread_mutex_unlock(&client->mutex);
     PyEval_RestoreThread(state);
+    if (client->closes_late && asking != client) {
+        client->closes_late = false;
+        finish(client);
+    }
+}
+
+/* A handler may raise, or close the client. The library may ask again before the call ends. */
+static bool client_interrupted(void *arg)
+{
+    struct asker *asker = arg;
+    struct client *outer = asking;
+    if (asker->raised)
+        return true;
+    PyEval_RestoreThread(asker->state);
+    asking = asker->client;
+    asker->raised = PyErr_CheckSignals() < 0;
+    asking = outer;
+    bool ends = asker->raised || asker->client->closing;
+    asker->state = PyEval_SaveThread();
+    return ends;
+}
+
+hf_stop client_stop(struct asker *asker)
+{
+    return (hf_stop){ sizeof(hf_stop), client_interrupted, asker, 0 };
+}
+
+PyObject *asker_result(const struct asker *asker, const struct failure *failure)
+{
+    if (asker->raised)
+        return NULL;
+    if (failure->code == HF_CANCELED && asker->client->closing)
+        return failure_raise_code(HF_ECLOSED, "the client is closed");
+    if (failure->code)
+        return failure_raise(failure);
+    Py_RETURN_NONE;
 }
 
 static PyObject *client_new(PyTypeObject *type, PyObject *args, PyObject *keywords)
@@ -78,11 +119,8 @@ static PyObject *client_new(PyTypeObject *type, PyObject *args, PyObject *keywor
 }
 
 /* In a forked child there is no call in the library, whatever `calls` says. */
-static void shut(struct client *client)
+static void finish(struct client *client)
 {
-    if (client->closing)
-        return;
-    client->closing = true;
     PyThreadState *state = PyEval_SaveThread();
     if (client->generation == process_generation()) {
         pthread_mutex_lock(&client->mutex);
@@ -93,6 +131,17 @@ static void shut(struct client *client)
     hf_close(client->handle);
     PyEval_RestoreThread(state);
     client->handle = NULL;
+}
+
+static void shut(struct client *client)
+{
+    if (client->closing)
+        return;
+    client->closing = true;
+    if (asking == client)
+        client->closes_late = true;
+    else
+        finish(client);
 }
 
 static PyObject *client_close(PyObject *self, PyObject *unused)

@@ -8,9 +8,7 @@
 
 static PyTypeObject *hold_type;
 
-/* How often a wait looks for signals. The first part of a wait for a mutex is one blocking call: it
- * saves the way over the client's thread, and an uncontended lock needs no more. It is short, as
- * nothing ends it; and a mutex promises no order that asking again would break. */
+/* How often a wait for a loss looks for signals. */
 #define SLICE_MS 100
 
 static int64_t now_ms(void)
@@ -33,18 +31,17 @@ static bool wait_for(const bool *flag, pthread_cond_t *cond, int64_t ms)
 }
 
 /* Waits without the GIL until the request has ended. */
-static bool wait_until_done(struct hold *hold, int64_t ms)
+static void wait_until_done(struct hold *hold)
 {
     pthread_cond_t cond = PTHREAD_COND_INITIALIZER;
     PyThreadState *state = PyEval_SaveThread();
     pthread_mutex_lock(&notes_mutex);
     hold->waiter = &cond;
-    bool done = wait_for(&hold->done, &cond, ms);
+    wait_for(&hold->done, &cond, -1);
     hold->waiter = NULL;
     pthread_mutex_unlock(&notes_mutex);
     PyEval_RestoreThread(state);
     pthread_cond_destroy(&cond);
-    return done;
 }
 
 static void on_lost(void *arg, const hf_loss *loss)
@@ -88,7 +85,7 @@ static void abandon(struct hold *hold)
         hf_cancel(client->handle, hold->request);
         client_leave(client, state);
     }
-    wait_until_done(hold, -1);
+    wait_until_done(hold);
 }
 
 static struct hold *hold_new(PyObject *client, struct queue *queue)
@@ -134,20 +131,27 @@ struct request {
     hf_lock_options options;
 };
 
-/* The five arguments after the name are the same in acquire and begin. */
+/* The seven arguments after the name are the same in acquire and begin. */
 static bool parse_request(struct request *request, PyObject *args, struct queue **ret_queue,
                           uint64_t *ret_key)
 {
     unsigned int permits, limit;
-    long long lease_ms;
+    long long lease_ms, deadlock_ms;
     unsigned long long key = 0;
+    const char *owner_text;
     PyObject *queue = NULL;
-    if (!PyArg_ParseTuple(args, "yLiIIL|O!K", &request->name, &request->wait_ms, &request->mode,
-                          &permits, &limit, &lease_ms, queue_type, &queue, &key))
+    if (!PyArg_ParseTuple(args, "yLiIILLz|O!K", &request->name, &request->wait_ms, &request->mode,
+                          &permits, &limit, &lease_ms, &deadlock_ms, &owner_text, queue_type,
+                          &queue, &key))
         return false;
-    request->options =
-        HF_LOCK_OPTIONS(.mode = (hf_mode)request->mode, .permits = permits, .limit = limit,
-                        .lease_ms = lease_ms, .owner = HF_OWNER_NEW, .on_lost = on_lost);
+    request->options = HF_LOCK_OPTIONS(.mode = (hf_mode)request->mode, .permits = permits,
+                                       .limit = limit, .lease_ms = lease_ms, .owner = HF_OWNER_NEW,
+                                       .owner_text = owner_text, .on_lost = on_lost);
+    if (deadlock_ms >= 0) {
+        request->options.owner = HF_OWNER_THREAD;
+        request->options.no_reentry = true;
+        request->options.deadlock_ms = deadlock_ms;
+    }
     if (ret_queue) {
         *ret_queue = (struct queue *)queue;
         *ret_key = key;
@@ -155,21 +159,24 @@ static bool parse_request(struct request *request, PyObject *args, struct queue 
     return true;
 }
 
-/* One blocking call. False: an exception is set. */
-static bool ask_once(struct hold *hold, const struct request *request, int64_t wait_ms)
+/* One call for the whole wait, which a signal's handler or a closed client ends. False: an
+ * exception is set. */
+static bool acquire(struct hold *hold, struct request *request)
 {
     struct client *client = hold->client;
-    PyThreadState *state = client_enter(client);
-    if (!state)
+    struct asker asker = { client, client_enter(client), false };
+    hf_stop stop = client_stop(&asker);
+    if (!asker.state)
         return false;
-    failure_keep(&hold->result,
-                 hf_lock(client->handle, request->name, wait_ms, &request->options, &hold->hold));
-    client_leave(client, state);
-    return true;
+    request->options.stop = &stop;
+    failure_keep(&hold->result, hf_lock(client->handle, request->name, request->wait_ms,
+                                        &request->options, &hold->hold));
+    client_leave(client, asker.state);
+    return !asker.raised;
 }
 
 /* Begins the request; what can be had at once is had. False: an exception is set. */
-static bool begin(struct hold *hold, const struct request *request, int64_t wait_ms)
+static bool begin(struct hold *hold, const struct request *request)
 {
     struct client *client = hold->client;
     struct failure failure = { 0 };
@@ -178,8 +185,9 @@ static bool begin(struct hold *hold, const struct request *request, int64_t wait
     if (!state)
         return false;
     hold->begun = true;
-    failure_keep(&failure, hf_lock_start(client->handle, request->name, wait_ms, &request->options,
-                                         on_done, hold, &hold->request, &granted));
+    failure_keep(&failure,
+                 hf_lock_start(client->handle, request->name, request->wait_ms, &request->options,
+                               on_done, hold, &hold->request, &granted));
     client_leave(client, state);
     bool told = failure.code == HF_OK && !granted;
     if (told)
@@ -191,67 +199,22 @@ static bool begin(struct hold *hold, const struct request *request, int64_t wait
     return true;
 }
 
-/* Whether a wait for an answer of the store goes on after this code. */
-static bool may_go_on(int code)
-{
-    return code == HF_BUSY || code == HF_UNREACHABLE;
-}
-
-/* A wait that a signal's handler or a closed client ends. False: an exception is set. */
-static bool wait_in_slices(struct hold *hold, const struct request *request, int64_t wait_ms)
-{
-    if (!begin(hold, request, wait_ms))
-        return false;
-    while (!wait_until_done(hold, SLICE_MS)) {
-        if (PyErr_CheckSignals() < 0)
-            return false;
-        if (hold->generation != process_generation()) {
-            failure_raise_code(HF_EFORKED, NULL);
-            return false;
-        }
-    }
-    return true;
-}
-
-/* Acquires, and blocks meanwhile. False: an exception is set. */
-static bool acquire(struct hold *hold, struct request *request)
-{
-    int64_t wait_ms = request->wait_ms, begun_ms = now_ms(), first_ms = -1;
-    if (wait_ms >= 0 && wait_ms <= SLICE_MS)
-        first_ms = wait_ms;
-    else if (request->options.mode == HF_MUTEX)
-        first_ms = SLICE_MS;
-    else if (hold->client->local)
-        first_ms = 0;
-    if (first_ms >= 0) {
-        if (!ask_once(hold, request, first_ms))
-            return false;
-        if (!may_go_on(hold->result.code) || first_ms == wait_ms)
-            return true;
-        if (PyErr_CheckSignals() < 0)
-            return false;
-        if (wait_ms > 0) {
-            int64_t left_ms = wait_ms - (now_ms() - begun_ms);
-            wait_ms = left_ms > 0 ? left_ms : 0;
-        }
-    }
-    return wait_in_slices(hold, request, wait_ms);
-}
-
 /* The hold, if the result says so; else the exception. Takes over the reference. */
 static PyObject *granted(struct hold *hold)
 {
     PyObject *ret = (PyObject *)hold;
-    if (hold->result.code == HF_OK && !client_usable(hold->client, hold->generation))
+    int code = hold->result.code;
+    if ((code == HF_OK || code == HF_CANCELED) && !client_usable(hold->client, hold->generation))
         ret = failure_raise_code(HF_ECLOSED, "the client is closed");
-    else if (hold->result.code != HF_OK)
+    else if (code != HF_OK)
         ret = failure_raise(&hold->result);
     if (!ret)
         Py_DECREF(hold);
     return ret;
 }
 
-/* acquire(name, wait_ms, mode, permits, limit, lease_ms) -> Hold */
+/* acquire(name, wait_ms, mode, permits, limit, lease_ms, deadlock_ms, owner_text) -> Hold. The
+ * deadlock_ms is negative, or the thread is the owner. */
 PyObject *client_acquire(PyObject *self, PyObject *args)
 {
     struct request request;
@@ -267,8 +230,8 @@ PyObject *client_acquire(PyObject *self, PyObject *args)
     return NULL;
 }
 
-/* begin(name, wait_ms, mode, permits, limit, lease_ms, queue, key) -> Hold, whose result() is there
- * when the queue has told so, or done() says so at once. */
+/* begin(name, wait_ms, mode, permits, limit, lease_ms, deadlock_ms, owner_text, queue, key) ->
+ * Hold, whose result() is there when the queue has told so, or done() says so at once. */
 PyObject *client_begin(PyObject *self, PyObject *args)
 {
     struct request request;
@@ -282,7 +245,7 @@ PyObject *client_begin(PyObject *self, PyObject *args)
     hold->done_note.key = hold->lost_note.key = key;
     hold->lost_note.lost = true;
     request.options.lost_arg = hold;
-    if (begin(hold, &request, request.wait_ms))
+    if (begin(hold, &request))
         return (PyObject *)hold;
     Py_DECREF(hold);
     return NULL;
@@ -433,31 +396,19 @@ static PyObject *hold_renew(PyObject *self, PyObject *args)
     Py_RETURN_NONE;
 }
 
-/* In slices: while one such hold waits, no other can, so no place in a queue is given up. */
 static PyObject *hold_upgrade(PyObject *self, PyObject *args)
 {
     struct hold *hold = (struct hold *)self;
+    struct asker asker = { .client = hold->client };
     struct failure failure = { 0 };
+    hf_stop stop = client_stop(&asker);
     long long wait_ms;
-    if (!PyArg_ParseTuple(args, "L", &wait_ms))
+    asker.state = PyArg_ParseTuple(args, "L", &wait_ms) ? enter(hold) : NULL;
+    if (!asker.state)
         return NULL;
-    int64_t begun_ms = now_ms();
-    for (;;) {
-        int64_t left_ms = wait_ms < 0 ? SLICE_MS : wait_ms - (now_ms() - begun_ms);
-        bool last = wait_ms >= 0 && left_ms <= SLICE_MS;
-        PyThreadState *state = enter(hold);
-        if (!state)
-            return NULL;
-        failure_keep(&failure,
-                     hf_upgrade(hold->hold, last ? (left_ms < 0 ? 0 : left_ms) : SLICE_MS));
-        leave(hold, state);
-        if (failure.code == HF_OK)
-            Py_RETURN_NONE;
-        if (!may_go_on(failure.code) || last)
-            return failure_raise(&failure);
-        if (PyErr_CheckSignals() < 0)
-            return NULL;
-    }
+    failure_keep(&failure, hf_upgrade_stoppable(hold->hold, wait_ms, &stop));
+    leave(hold, asker.state);
+    return asker_result(&asker, &failure);
 }
 
 static PyObject *hold_downgrade(PyObject *self, PyObject *args)

@@ -204,6 +204,64 @@ static PyObject *inspect(PyObject *self, PyObject *args)
     return ret;
 }
 
+/* ---- elections and rate limiters ---- */
+
+/* election_leader(name) -> (text, owner_key, token, since_ms, candidates), or None */
+static PyObject *election_leader(PyObject *self, PyObject *args)
+{
+    struct client *client = (struct client *)self;
+    hf_leader leader = { .size = sizeof(leader) };
+    const char *name;
+    if (!PyArg_ParseTuple(args, "y", &name))
+        return NULL;
+    ASK(client, hf_election_leader(client->handle, name, &leader));
+    if (!leader.leads)
+        Py_RETURN_NONE;
+    return Py_BuildValue("(NNKLI)", text_of(leader.text), text_of(leader.owner_key),
+                         (unsigned long long)leader.token, (long long)leader.since_ms,
+                         leader.candidates);
+}
+
+/* Tells the exception that is set after which time to try again. */
+static void add_retry(int64_t retry_ms)
+{
+    PyObject *type, *busy, *trace, *retry = NULL;
+    PyErr_Fetch(&type, &busy, &trace);
+    if (busy)
+        retry = PyFloat_FromDouble((double)retry_ms / 1000);
+    if (retry && PyObject_SetAttrString(busy, "retry", retry) < 0)
+        PyErr_Clear();
+    Py_XDECREF(retry);
+    PyErr_Restore(type, busy, trace);
+}
+
+/* rate_take(name, permits, period_ms, burst, taken, wait_ms) */
+static PyObject *rate_take(PyObject *self, PyObject *args)
+{
+    struct client *client = (struct client *)self;
+    struct asker asker = { .client = client };
+    hf_stop stop = client_stop(&asker);
+    hf_rate rate = HF_RATE(.stop = &stop);
+    struct failure failure = { 0 };
+    const char *name;
+    unsigned int taken;
+    long long period_ms, wait_ms;
+    int64_t retry_ms = 0;
+    if (!PyArg_ParseTuple(args, "yILIIL", &name, &rate.permits, &period_ms, &rate.burst, &taken,
+                          &wait_ms))
+        return NULL;
+    rate.period_ms = period_ms;
+    asker.state = client_enter(client);
+    if (!asker.state)
+        return NULL;
+    failure_keep(&failure, hf_rate_take(client->handle, name, &rate, taken, wait_ms, &retry_ms));
+    client_leave(client, asker.state);
+    PyObject *ret = asker_result(&asker, &failure);
+    if (!asker.raised && failure.code == HF_BUSY)
+        add_retry(retry_ms);
+    return ret;
+}
+
 /* ---- statistics ---- */
 
 static PyObject *histogram(const uint64_t buckets[HF_STATS_BUCKETS])
@@ -251,6 +309,8 @@ PyMethodDef store_methods[] = {
     { "forget", forget, METH_VARARGS, NULL },
     { "inspect", inspect, METH_VARARGS, NULL },
     { "ask", client_ask, METH_VARARGS, NULL },
+    { "election_leader", election_leader, METH_VARARGS, NULL },
+    { "rate_take", rate_take, METH_VARARGS, NULL },
     { "stats", stats, METH_NOARGS, NULL },
     { NULL, NULL, 0, NULL },
 };
