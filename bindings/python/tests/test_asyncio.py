@@ -142,7 +142,7 @@ class Tasks(OnStore):
 
     def test_task_that_is_canceled_does_not_wait_for_its_reply(self):
         async def main():
-            task = asyncio.create_task(self.client.counter("stock").aadd())
+            task = asyncio.create_task(self.client.counter("canceled").aadd())
             await asyncio.sleep(0)
             task.cancel()
             with self.assertRaises(asyncio.CancelledError):

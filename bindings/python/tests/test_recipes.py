@@ -13,8 +13,8 @@ from stores import PATIENCE, URL, OnRedis, OnStore
 TAKES = """if True:
     import holdfast, sys
     rate = holdfast.Client(sys.argv[1]).rate(sys.argv[2], 1, 3600)
-    print("takes", flush=True)
     try:
+        print("takes", flush=True)
         rate.take()
     except KeyboardInterrupt:
         print("interrupted", flush=True)
