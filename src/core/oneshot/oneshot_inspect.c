@@ -139,6 +139,13 @@ static struct hf_answer finish(struct inspection *inspection)
 
 /* ---- in the background ---- */
 
+/* At once, and as the last thing that the loop does to the waiter: its thread does not sleep on the
+ * flag, and may be gone as soon as it reads it. hf__uv_loop_notify would touch the flag later. */
+static void note_answer(struct hf_waiter *waiter)
+{
+    atomic_store(&waiter->answered, 1);
+}
+
 bool hf__peek_begin(struct hf_peek *listing, struct hf_client *client)
 {
     struct hf_store_name all = { .text = NULL };
@@ -146,7 +153,11 @@ bool hf__peek_begin(struct hf_peek *listing, struct hf_client *client)
         client->ops->caps & HF_CAP_INSPECT ? new_inspection(client, &all) : NULL;
     if (!inspection)
         return false;
-    *listing = (struct hf_peek){ .client = client, .call = &inspection->call };
+    *listing = (struct hf_peek){
+        .client = client,
+        .call = &inspection->call,
+        .waiter = { .tell = note_answer },
+    };
     inspection->found = &listing->found;
     hf__oneshot_call_begin(listing->call, &listing->waiter);
     return true;
