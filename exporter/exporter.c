@@ -120,15 +120,20 @@ static int bind_where_told(struct exporter *exporter)
     const char *listen = exporter->settings->listen, *host, *port;
     struct addrinfo hints = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE }, *found;
     char *copy = strdup(listen ? listen : ADDRESS_DEFAULT);
+    int64_t number;
     int failed, error;
 
     if (!copy)
         return CLI_INTERNAL;
     split_address(copy, &host, &port);
-    failed = getaddrinfo(*host ? host : NULL, port, &hints, &found);
+    /* getaddrinfo takes a number above 65535 for another one. */
+    failed =
+        (port[strspn(port, "0123456789")] == '\0' && !cli_number_parse(port, 65535, &number)) ||
+        getaddrinfo(*host ? host : NULL, port, &hints, &found);
     free(copy);
     if (failed) {
-        cli_complain("--listen '%s' is no address: write HOST:PORT, such as 127.0.0.1:9473",
+        cli_complain("--listen '%s' is no address: write HOST:PORT, such as 127.0.0.1:9473; a port "
+                     "is 65535 at most",
                      listen);
         return CLI_USAGE;
     }

@@ -263,6 +263,7 @@ def a_signal_ends_it_with_0(box):
 def wrong_calls_are_refused(box):
     Exporter(box)
     for words, part in ((('--listen', 'nonsense:x:y'), 'HOST:PORT'),
+                        (('--listen', '127.0.0.1:65536'), '65535 at most'),
                         (('--tls-cert', 'x'), '--tls-key go together'),
                         (('--tls-cert', '/dev/null', '--tls-key', '/nix'), 'cannot be read'),
                         (('--token-file', '/dev/null'), 'its first line'),

@@ -198,7 +198,7 @@ static void print_capabilities(struct cli_doctor *doctor)
         if (caps & (1u << i))
             used += (size_t)snprintf(text + used, sizeof(text) - used, "%s%s", used ? ", " : "",
                                      names[i]);
-    cli_doctor_fact(doctor, "can do", "%s", text);
+    cli_doctor_fact(doctor, "can do", "%s%s", text, caps & HF_CAP_RATE ? ", rate" : "");
     if (!(caps & HF_CAP_TOKEN))
         cli_doctor_finding(doctor, "no-tokens", "there are no fencing tokens",
                            "a holder that pauses too long can write after it lost the lock",

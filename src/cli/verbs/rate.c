@@ -28,15 +28,16 @@ static int tell_busy(const struct cli_settings *settings, const char *name, int6
 {
     char duration[32];
 
-    cli_duration_format(duration, sizeof(duration), (retry_ms + 999) / 1000 * 1000);
+    cli_duration_format(duration, sizeof(duration),
+                        retry_ms < 1000 ? retry_ms : (retry_ms + 999) / 1000 * 1000);
     if (settings->json) {
         putchar('{');
         cli_json_name(stdout, name, strlen(name));
         printf(",\"retry_ms\":%" PRId64 "}\n", retry_ms);
     }
     if (!settings->quiet)
-        cli_complain("the rate of '%s' is used up; ask again in %s, or wait for it with -w", name,
-                     duration);
+        cli_complain("the rate of '%s' is used up; ask again in %s, or wait for longer with -w",
+                     name, duration);
     return CLI_BUSY;
 }
 
