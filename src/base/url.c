@@ -440,7 +440,7 @@ int hf__url_parse(struct hf_url *url, const char *text, hf_error *error)
     struct parser parser = { url, url->storage, error };
     size_t length = strlen(text);
     if (length >= HF_URL_MAX)
-        return hf__error_set(error, HF_EINVAL, 0, "the URL has %zu bytes; %d are the limit", length,
+        return hf__error_set(error, HF_EINVAL, 0, "the URL has %zu bytes; the limit is %d", length,
                              HF_URL_MAX - 1);
     redact_user(url, text);
     redact_options(url->redacted);

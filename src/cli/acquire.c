@@ -19,7 +19,7 @@
 struct wait {
     struct cli_client *session;
     const char *name;
-    int64_t began_ms, notice_at_ms; /* when a person is told next which owner holds it */
+    int64_t wait_ms, began_ms, notice_at_ms; /* when a person is told next which owner holds it */
     bool told_of_wait;
     bool done;
     int code;
@@ -112,6 +112,21 @@ static int poll_ms(const struct wait *wait)
     return -1;
 }
 
+/* A wait in vain has a length to tell of, even if it was too short for a notice. */
+static void tell_of_end(const struct wait *wait)
+{
+    const struct cli_settings *settings = wait->session->settings;
+    char waited[40];
+
+    if (!wait->told_of_wait &&
+        (wait->code == HF_OK || wait->wait_ms == 0 || !settings->verbose || settings->quiet))
+        return;
+    cli_duration_format(waited, sizeof(waited), cli_now_ms() - wait->began_ms);
+    cli_tell(CLI_INFO, CLI_OK,
+             wait->code == HF_OK ? "'%s' was granted after %s" : "'%s' was not granted within %s",
+             wait->name, waited);
+}
+
 static void wait_until_done(struct wait *wait)
 {
     struct cli_client *session = wait->session;
@@ -142,23 +157,19 @@ static void wait_until_done(struct wait *wait)
             cancel(wait);
         }
     }
-    if (wait->code != HF_OK)
-        return;
-    tell_of_silence(session);
-    char waited[40];
-
-    if (!wait->told_of_wait)
-        return;
-    cli_duration_format(waited, sizeof(waited), cli_now_ms() - wait->began_ms);
-    cli_tell(CLI_INFO, CLI_OK, "'%s' was granted after %s", wait->name, waited);
+    if (wait->code == HF_OK)
+        tell_of_silence(session);
+    tell_of_end(wait);
 }
 
 int cli_acquire(struct cli_client *session, const char *name, int64_t wait_ms,
                 const hf_lock_options *options, hf_hold **ret, hf_error *error)
 {
-    struct wait wait = {
-        .session = session, .name = name, .began_ms = cli_now_ms(), .error = error
-    };
+    struct wait wait = { .session = session,
+                         .name = name,
+                         .wait_ms = wait_ms,
+                         .began_ms = cli_now_ms(),
+                         .error = error };
     int code;
 
     wait.notice_at_ms = wait.began_ms + NOTICE_MS;

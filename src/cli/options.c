@@ -137,7 +137,7 @@ static bool store_duration(int64_t *field, const struct option *option, const ch
     if (!cli_duration_parse(value, field)) {
         cli_complain(
             "--%s '%s' is no duration: write a number with ms, s, m, h or d after it, such as "
-            "500ms or 2m. A plain number means seconds, and 36500d are the limit",
+            "500ms or 2m. A plain number means seconds. The longest duration is 36500d",
             option->name, value);
         return false;
     }

@@ -371,7 +371,7 @@ def the_url_may_come_from_the_environment_or_a_file(box):
         refuses(box, 'no URL in its first line', '--url-file', endless, 'show')
     with open(box.file('url'), 'w', encoding='utf-8') as file:
         file.write('local:///' + 'x' * 10000)
-    refuses(box, 'are the limit', '--url-file', 'url', 'show')
+    refuses(box, 'the limit is 2047', '--url-file', 'url', 'show')
 
 
 @test

@@ -362,6 +362,7 @@ def long_wait_is_told_with_verbose_only_unless_on_a_terminal(box):
     holder = box.hold('x', '--owner', 'Ada')
     told = box.expect(75, '-v', 'run', '-w', '1500ms', 'x', '--', 'true').err
     contains(told, "holdfast: waiting: 'x' is held by Ada, for ")
+    contains(told, "holdfast: 'x' was not granted within ")
     told = box.expect(75, 'run', '-w', '1500ms', 'x', '--', 'true').err
     equal(told.count('\n'), 1, told)
     assert 'waiting' not in told, told
@@ -377,8 +378,10 @@ def verbose_tells_what_happens(box):
     box.expect(0, 'break', '-y', 'x')
     contains(holder.end().err, "holdfast: 'x': lost: the lock was broken")
     holder = box.hold('x')
-    contains(box.expect(75, '-v', 'run', '-w', '50ms', 'x', '--', 'true').err,
-             "'x': held by another owner; the request waits")
+    told = box.expect(75, '-v', 'run', '-w', '50ms', 'x', '--', 'true').err
+    contains(told, "'x': held by another owner; the request waits")
+    contains(told, "holdfast: 'x' was not granted within ")
+    assert 'within' not in box.expect(75, '-v', 'try', 'x', '--', 'true').err
     holder.signal(signal.SIGKILL)
     holder.end()
     contains(box.expect(0, '-v', 'show').err, "'x': taken back from a holder that is gone")

@@ -58,6 +58,10 @@ def the_default_owner_is_who_and_what_without_arguments(box):
 @test
 def graph_shows_waits_and_marks_circles(box):
     equal(box.expect(0, 'show', '--graph').out, '')
+    screen = Terminal(box, COMMAND, 'show', '--graph')
+    contains(screen.next_report(), 'exit 0')
+    contains(screen.text, 'No owner waits for another one.')
+    screen.close()
     circle = subprocess.Popen([os.environ['HOLDFAST_CIRCLE']], env=box.environment)
     try:
         box.wait_for_waiters('a', 1)

@@ -2,6 +2,9 @@
 /* The mutex: one owner at a time, whatever the number of threads and processes. */
 #include "conformance.h"
 
+#include <stdio.h>
+#include <string.h>
+
 TEST(a_second_owner_is_refused)
 {
     hf_client *client = open_client(), *other = open_client();
@@ -18,6 +21,44 @@ TEST(a_second_owner_is_refused)
     CHECK_CODE(probe(other, name_of("one"), HF_MUTEX, 1), HF_OK);
     hf_close(client);
     hf_close(other);
+}
+
+static void refuse(hf_client *client, const char *name, char *ret_text, size_t size)
+{
+    hf_hold *refused;
+
+    CHECK_CODE(hf_lock(client, name, 0, NULL, &refused), HF_BUSY);
+    snprintf(ret_text, size, "%s", hf_last_error()->text);
+}
+
+/* A password is not shown, so a command with it would not be one to paste. */
+TEST(busy_sentence_has_a_command_to_paste)
+{
+    char text[400], command[3000];
+    hf_client *client = open_client(), *other = open_client();
+    const char *url = hf_url(other), *odd = name_of("it's");
+    hf_hold *holds[2];
+
+    CHECK_CODE(hf_lock(client, name_of("one"), 0, NULL, &holds[0]), HF_OK);
+    CHECK_CODE(hf_lock(client, odd, 0, NULL, &holds[1]), HF_OK);
+    for (int i = 0; i < 2; i++) {
+        refuse(other, i ? odd : name_of("one"), text, sizeof(text));
+        int length = snprintf(command, sizeof(command), "`holdfast -e '%s' show%s%s%s` shows them",
+                              url, i ? "" : " '", i ? "" : name_of("one"), i ? "" : "'");
+        if (strstr(url, "***"))
+            snprintf(command, sizeof(command), "`holdfast show` shows them");
+        else if (length > 220)
+            continue; /* the sentence may have no room for it */
+        if (!strstr(text, command))
+            FAIL("\"%s\" has no %s", text, command);
+        CHECK_CODE(hf_unlock(holds[i]), HF_OK);
+        holds[i] = NULL;
+    }
+    for (int i = 0; i < 2; i++)
+        if (holds[i])
+            CHECK_CODE(hf_unlock(holds[i]), HF_OK);
+    hf_close(other);
+    hf_close(client);
 }
 
 TEST(a_wait_in_vain_ends)

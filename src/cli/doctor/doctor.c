@@ -393,7 +393,7 @@ static bool is_name(const char *name)
     if (length == 0)
         cli_complain("the lock's name is empty; give it 1 to %d bytes", HF_NAME_MAX);
     else if (length > HF_NAME_MAX)
-        cli_complain("the lock's name has %zu bytes (\"%.40s...\"); %d are the limit", length, name,
+        cli_complain("the lock's name has %zu bytes (\"%.40s...\"); the limit is %d", length, name,
                      HF_NAME_MAX);
     return length > 0 && length <= HF_NAME_MAX;
 }

@@ -6,6 +6,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* What is drawn, and of that what two lists confirm. */
 struct graphs {
@@ -121,7 +122,7 @@ static void print_edge(const struct hf_graph_claim *wait, const struct hf_graph_
 int cli_graph_print(struct cli_client *session)
 {
     struct graphs graphs;
-    bool dot = strcmp(session->settings->graph, "dot") == 0;
+    bool dot = strcmp(session->settings->graph, "dot") == 0, any = false;
     int code = take(&graphs, session->client);
 
     if (code == HF_OK) {
@@ -131,11 +132,15 @@ int cli_graph_print(struct cli_client *session)
             for (uint32_t j = 0; j < graphs.all.count; j++) {
                 const struct hf_graph_claim *wait = &graphs.all.claims[i];
                 const struct hf_graph_claim *hold = &graphs.all.claims[j];
-                if (waits_for(wait, hold))
-                    print_edge(wait, hold, is_in_circle(&graphs, wait, hold), dot);
+                if (!waits_for(wait, hold))
+                    continue;
+                any = true;
+                print_edge(wait, hold, is_in_circle(&graphs, wait, hold), dot);
             }
         if (dot)
             puts("}");
+        else if (!any && isatty(STDOUT_FILENO))
+            puts("No owner waits for another one.");
         cli_flush();
     }
     release(&graphs);

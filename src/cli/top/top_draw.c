@@ -140,7 +140,7 @@ static void draw_message(const struct top_screen *screen)
     } else if (screen->view == TOP_ONE) {
         draw_key(screen);
     } else if (screen->has_list && !(screen->answer.caps & HF_CAP_INSPECT_ALL) && !screen->exact) {
-        put_line(2, "Without names that only other libraries use.", A_NORMAL);
+        put_line(2, "Locks that only other libraries use are not listed.", A_NORMAL);
     } else {
         put_line(2, "", A_NORMAL);
     }

@@ -34,10 +34,10 @@ static int name_too_long(const struct hf_client *client, const char *name, size_
         return hf__answer_fail(
             HF_EINVAL,
             "the lock's name has %zu bytes (\"%.40s...\") with the URL's prefix; "
-            "%d are the limit",
+            "the limit is %d",
             length, name, HF_NAME_MAX);
     return hf__answer_fail(HF_EINVAL,
-                           "the lock's name has %zu bytes (\"%.40s...\"); %d are the limit", length,
+                           "the lock's name has %zu bytes (\"%.40s...\"); the limit is %d", length,
                            name, HF_NAME_MAX);
 }
 

@@ -100,7 +100,7 @@ static int read_options(hf_client_options *known, const hf_client_options *optio
         return hf__answer_fail(HF_EINVAL, "lease_ms is %lld; use 0 (the default) or at least 100",
                                (long long)known->lease_ms);
     if (known->token_floor > TOKEN_FLOOR_MAX)
-        return hf__answer_fail(HF_EINVAL, "token_floor is %llu; 2^62 is the limit",
+        return hf__answer_fail(HF_EINVAL, "token_floor is %llu; the limit is 2^62",
                                (unsigned long long)known->token_floor);
     if (known->request_timeout_ms != 0 && known->request_timeout_ms < 10)
         return hf__answer_fail(HF_EINVAL,
@@ -130,7 +130,7 @@ static int open_engine(struct hf_client *client, hf_error *error)
     client->prefix = client->here ? "" : hf__url_option(&client->url, "prefix", "");
     client->prefix_length = (uint32_t)strlen(client->prefix);
     if (client->prefix_length > PREFIX_MAX)
-        return hf__url_refuse(&client->url, error, "the prefix has %u bytes; %d are the limit",
+        return hf__url_refuse(&client->url, error, "the prefix has %u bytes; the limit is %d",
                               client->prefix_length, PREFIX_MAX);
     const char *unused = hf__url_unused_option(&client->url);
     if (unused)

@@ -26,6 +26,29 @@ static const char *advice(int code)
     }
 }
 
+/* Gives the recommended command its store and its lock, so that it is ready to paste. Without the
+ * store: its URL has a password, which is not shown, or needs more quoting than that. */
+static void complete_command(const struct hf_client *client, const char *name, hf_error *error)
+{
+    static const char bare[] = "`holdfast show`";
+    char whole[sizeof(error->text)];
+    const char *url = client->url.redacted;
+    char *command = strstr(error->text, bare);
+    bool known = *url && !strchr(url, '\'') && !strstr(url, "***");
+    bool named = name && *name != '-' && !strchr(name, '\'');
+    int length;
+
+    for (const char *at = name; named && *at; at++)
+        named = (unsigned char)*at >= ' ' && *at != 0x7f;
+    if (!command || !known)
+        return;
+    length = snprintf(whole, sizeof(whole), "%.*s`holdfast -e '%s' show%s%s%s`%s",
+                      (int)(command - error->text), error->text, url, named ? " '" : "",
+                      named ? name : "", named ? "'" : "", command + sizeof(bare) - 1);
+    if (length > 0 && (size_t)length < sizeof(whole))
+        memcpy(error->text, whole, (size_t)length + 1);
+}
+
 void hf__unprefix(const struct hf_client *client, char *text)
 {
     if (!client->prefix_length)
@@ -48,6 +71,8 @@ void hf__answer_explain(const struct hf_client *client, hf_error *error, const c
         hf__error_set(error, answer->code, 0, "%s", advice(answer->code));
     else
         hf__error_set(error, answer->code, 0, "\"%.200s\": %s", name, advice(answer->code));
+    if (answer->code == HF_BUSY)
+        complete_command(client, name, error);
     hf__unprefix(client, error->text);
 }
 

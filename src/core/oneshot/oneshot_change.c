@@ -166,10 +166,13 @@ static int check_rate(const hf_rate *rate, uint32_t permits)
                                "a burst of %" PRIu32 " takes more than 366 days to come back at "
                                "%" PRIu32 " permits in %" PRId64 " ms",
                                burst, rate->permits, rate->period_ms);
-    if (permits == 0 || permits > burst)
-        return hf__answer_fail(
-            HF_EINVAL, "%" PRIu32 " permits are never there; take 1 to %" PRIu32 ", the burst",
-            permits, burst);
+    if (permits == 0)
+        return hf__answer_fail(HF_EINVAL, "no permit is asked for; ask for at least one");
+    if (permits > burst)
+        return hf__answer_fail(HF_EINVAL,
+                               "%" PRIu32 " permits are asked for at once, and the burst is only "
+                               "%" PRIu32 "; ask for fewer, or raise the burst",
+                               permits, burst);
     return hf__args_stop(rate->stop);
 }
 
