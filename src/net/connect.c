@@ -1,31 +1,60 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Gets a stream its connection: finds the host's addresses, and tries one after the other; or opens
- * a Unix socket. */
+/* The socket of a stream. Finds the host's addresses, and tries one after the other; or opens a
+ * Unix socket. A stream frees itself when libuv has given back the last of its requests, a few
+ * turns of the loop after it was closed. */
 #include "net/connect.h"
 
 #include "net/lookup.h"
+#include "net/tls.h"
 
 #include <arpa/inet.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <sys/socket.h>
 
 /* Keeps a router between us and the store from forgetting a connection that is quiet. */
 #define KEEPALIVE_SECONDS 20u
 
 static void try_next_address(struct hf_stream *stream);
 
+void hf__connect_give_back(struct hf_stream *stream)
+{
+    if (--stream->requests > 0)
+        return;
+    if (stream->addresses)
+        freeaddrinfo(stream->addresses);
+    free(stream->out.bytes);
+    free(stream->sealed.bytes);
+    hf__tls_session_free(stream->session);
+    free(stream);
+}
+
+void hf__connect_close_socket(struct hf_stream *stream, uv_close_cb closed)
+{
+    /* The connection ends even if a child that was forked a moment ago has a copy of the
+     * descriptor. To the server, it would be a client that lives and listens. */
+    uv_os_fd_t fd;
+    if (uv_fileno(&stream->socket.handle, &fd) == 0)
+        shutdown(fd, SHUT_RDWR); /* mutant: connection-is-not-shut-down */
+    stream->has_socket = stream->is_connected = stream->is_open = false;
+    stream->requests++;
+    uv_close(&stream->socket.handle, closed);
+}
+
+/* The opener hears of it in the loop's next turn, never inside its own call. */
+static void fail_soon(struct hf_stream *stream, int failure)
+{
+    hf__timer_stop(stream->loop, &stream->share);
+    stream->failure = failure;
+    hf__timer_start(stream->loop, &stream->limit, hf__loop_now(stream->loop));
+}
+
 static void dropped_socket_closed(uv_handle_t *handle)
 {
     struct hf_stream *stream = handle->data;
-    stream->requests--;
-    if (stream->closed)
-        hf__stream_let_go(stream);
-    else
+    if (!stream->closed)
         try_next_address(stream);
-}
-
-static void drop_socket(struct hf_stream *stream)
-{
-    hf__stream_close_socket(stream, dropped_socket_closed);
+    hf__connect_give_back(stream);
 }
 
 /* A host may have several addresses, and the store listen on one of them. */
@@ -33,9 +62,9 @@ static void not_connected(struct hf_stream *stream, int status)
 {
     hf__timer_stop(stream->loop, &stream->share);
     if (stream->untried && stream->has_socket)
-        drop_socket(stream);
+        hf__connect_close_socket(stream, dropped_socket_closed);
     else
-        hf__stream_break_soon(stream, status);
+        fail_soon(stream, status);
 }
 
 /* Without this, one silent address would use up the time of all others. */
@@ -43,23 +72,20 @@ static void share_is_over(struct hf_timer *timer)
 {
     struct hf_stream *stream = HF_CONTAINER(timer, struct hf_stream, share);
     if (stream->has_socket)
-        drop_socket(stream);
+        hf__connect_close_socket(stream, dropped_socket_closed);
 }
 
 static void connected(uv_connect_t *request, int status)
 {
     struct hf_stream *stream = request->data;
-    stream->requests--;
-    if (stream->closed) {
-        hf__stream_let_go(stream);
-    } else if (!stream->has_socket) {
-        return; /* dropped: the next address follows when the socket is closed */
-    } else if (status == 0) {
+    /* Without a socket, it was dropped: the next address follows when the socket is closed. */
+    if (!stream->closed && stream->has_socket && status == 0) {
         hf__timer_stop(stream->loop, &stream->share);
-        hf__stream_connected(stream);
-    } else {
+        stream->connected(stream);
+    } else if (!stream->closed && stream->has_socket) {
         not_connected(stream, status);
     }
+    hf__connect_give_back(stream);
 }
 
 static void connect_tcp(struct hf_stream *stream, const struct sockaddr *address)
@@ -106,9 +132,7 @@ void hf__connect_proved(struct hf_stream *stream)
 
 static void listener_closed(uv_handle_t *handle)
 {
-    struct hf_stream *stream = handle->data;
-    stream->requests--;
-    hf__stream_let_go(stream);
+    hf__connect_give_back(handle->data);
 }
 
 static void stop_listening(struct hf_stream *stream)
@@ -123,7 +147,7 @@ static void looked_up(uv_async_t *handle)
     int status = hf__lookup_take(&stream->route->lookups, stream->lookup, &stream->addresses);
     stop_listening(stream);
     if (status != 0) {
-        hf__stream_break_off(stream, status);
+        fail_soon(stream, status);
         return;
     }
     for (const struct addrinfo *at = stream->addresses; at; at = at->ai_next)
@@ -143,7 +167,7 @@ static void look_up(struct hf_stream *stream)
     if (code == 0)
         code = uv_async_init(stream->uv, &stream->looked_up, looked_up);
     if (code != 0) {
-        hf__stream_break_soon(stream, code);
+        fail_soon(stream, code);
         return;
     }
     stream->loop->watches_more = true;
@@ -158,7 +182,7 @@ static void connect_path(struct hf_stream *stream)
     stream->loop->watches_more = true;
     int code = uv_pipe_init(stream->uv, &stream->socket.pipe, 0);
     if (code != 0) {
-        hf__stream_break_soon(stream, code);
+        fail_soon(stream, code);
         return;
     }
     stream->has_socket = true;
@@ -169,8 +193,9 @@ static void connect_path(struct hf_stream *stream)
 }
 
 /* An address that is written in digits needs no look-up, and no thread for it. */
-void hf__connect_begin(struct hf_stream *stream)
+void hf__connect_begin(struct hf_stream *stream, void (*then)(struct hf_stream *stream))
 {
+    stream->connected = then;
     hf__timer_init(&stream->share, share_is_over);
     const struct hf_stream_place *place = &stream->place;
     struct sockaddr_in v4;

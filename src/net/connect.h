@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What stream.c, which moves bytes, and connect.c, which gets it there, know of each other. */
+/* The socket of a stream: what connect.c does for stream.c, which moves the bytes. */
 #ifndef HF_NET_CONNECT_H
 #define HF_NET_CONNECT_H
 
@@ -42,31 +42,20 @@ struct hf_stream {
     struct buffer sealed;           /* what goes to the wire of `out`, then */
     int failure;                    /* a libuv code */
     bool has_socket, is_connected, is_open, closed;
-    unsigned requests; /* out at libuv, the socket's own closing included */
+    unsigned requests; /* out at libuv, the socket's own closing included; and the opener's */
+    void (*connected)(struct hf_stream *stream);
     char input[16384];
 };
 
-/* ---- connect.c ---- */
-
-/* hf__stream_connected follows, or the end. */
-void hf__connect_begin(struct hf_stream *stream);
+/* `then`: there is a connection. Else the stream's limit fires, with the failure. */
+void hf__connect_begin(struct hf_stream *stream, void (*then)(struct hf_stream *stream));
 /* Nothing of it goes on; a look-up stays with the route. */
 void hf__connect_end(struct hf_stream *stream);
 /* The server at this address has said something: the route's next stream begins with it. */
 void hf__connect_proved(struct hf_stream *stream);
-
-/* ---- stream.c ---- */
-
-/* There is a connection: bytes can go to and fro, those of TLS first. */
-void hf__stream_connected(struct hf_stream *stream);
-/* Ends it for a reason of libuv's, from libuv's own callbacks, where the opener may hear of it at
- * once. */
-void hf__stream_break_off(struct hf_stream *stream, int failure);
-/* From inside a call of the opener's: it hears of it in the loop's next turn. */
-void hf__stream_break_soon(struct hf_stream *stream, int failure);
-/* One of libuv's requests has come back. Frees a closed stream that waits for no other. */
-void hf__stream_let_go(struct hf_stream *stream);
 /* There is a socket. `closed` gives back the request that this counts. */
-void hf__stream_close_socket(struct hf_stream *stream, uv_close_cb closed);
+void hf__connect_close_socket(struct hf_stream *stream, uv_close_cb closed);
+/* One of libuv's requests has come back, or the opener has closed the stream: the last frees it. */
+void hf__connect_give_back(struct hf_stream *stream);
 
 #endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Byte streams on libuv. A stream frees itself when libuv has given back the last of its requests,
- * a few turns of the loop after it was closed. */
+/* Byte streams on libuv. */
 #include "net/connect.h"
 
 #include "base/testing.h"
@@ -19,39 +18,9 @@
 /* With TLS, this much at a time is made ready for the wire. */
 #define SEALED_MAX (64u << 10)
 
-void hf__stream_let_go(struct hf_stream *stream)
-{
-    if (!stream->closed || stream->requests > 0)
-        return;
-    if (stream->addresses)
-        freeaddrinfo(stream->addresses);
-    free(stream->out.bytes);
-    free(stream->sealed.bytes);
-    hf__tls_session_free(stream->session);
-    free(stream);
-}
-
-static void request_done(struct hf_stream *stream)
-{
-    stream->requests--;
-    hf__stream_let_go(stream);
-}
-
 static void socket_closed(uv_handle_t *handle)
 {
-    request_done(handle->data);
-}
-
-void hf__stream_close_socket(struct hf_stream *stream, uv_close_cb closed)
-{
-    /* The connection ends even if a child that was forked a moment ago has a copy of the
-     * descriptor. To the server, it would be a client that lives and listens. */
-    uv_os_fd_t fd;
-    if (uv_fileno(&stream->socket.handle, &fd) == 0)
-        shutdown(fd, SHUT_RDWR); /* mutant: connection-is-not-shut-down */
-    stream->has_socket = stream->is_connected = stream->is_open = false;
-    stream->requests++;
-    uv_close(&stream->socket.handle, closed);
+    hf__connect_give_back(handle->data);
 }
 
 void hf__stream_close(struct hf_stream *stream)
@@ -64,8 +33,8 @@ void hf__stream_close(struct hf_stream *stream)
     hf__link_remove(&stream->flush.link);
     hf__connect_end(stream);
     if (stream->has_socket)
-        hf__stream_close_socket(stream, socket_closed);
-    hf__stream_let_go(stream);
+        hf__connect_close_socket(stream, socket_closed);
+    hf__connect_give_back(stream);
 }
 
 static const char *words(const struct hf_stream *stream, int failure)
@@ -90,7 +59,8 @@ static void end_stream(struct hf_stream *stream, int code, int native, const cha
     events->broken(arg, code, native, kept);
 }
 
-void hf__stream_break_off(struct hf_stream *stream, int failure)
+/* For a reason of libuv's, from its own callbacks: the opener may hear of it at once. */
+static void break_off(struct hf_stream *stream, int failure)
 {
     end_stream(stream, HF_UNREACHABLE, failure == UV_EOF ? 0 : -failure, words(stream, failure));
 }
@@ -101,24 +71,17 @@ static void break_off_session(struct hf_stream *stream)
     enum hf_tls_state state = hf__tls_session_state(stream->session);
     int code;
     if (state != HF_TLS_FAILED) {
-        hf__stream_break_off(stream, state == HF_TLS_ENDED ? UV_EOF : UV_ENOMEM);
+        break_off(stream, state == HF_TLS_ENDED ? UV_EOF : UV_ENOMEM);
         return;
     }
     const char *why = hf__tls_session_why(stream->session, &code);
     end_stream(stream, code, 0, why);
 }
 
-void hf__stream_break_soon(struct hf_stream *stream, int failure)
-{
-    hf__timer_stop(stream->loop, &stream->share);
-    stream->failure = failure;
-    hf__timer_start(stream->loop, &stream->limit, hf__loop_now(stream->loop));
-}
-
 static void limit_fired(struct hf_timer *timer)
 {
     struct hf_stream *stream = HF_CONTAINER(timer, struct hf_stream, limit);
-    hf__stream_break_off(stream, stream->failure ? stream->failure : UV_ETIMEDOUT);
+    break_off(stream, stream->failure ? stream->failure : UV_ETIMEDOUT);
 }
 
 /* ---- writing ---- */
@@ -216,7 +179,7 @@ static void flush_all(struct hf_stream *stream)
             /* Reading ends as well, but first comes what the peer had to say about it. */
             stream->is_connected = false;
         } else if (count != -EINTR) {
-            hf__stream_break_off(stream, (int)count);
+            break_off(stream, (int)count);
             return;
         }
     }
@@ -299,17 +262,18 @@ static void has_read(uv_stream_t *socket, ssize_t count, const uv_buf_t *buffer)
     else if (count > 0)
         stream->events->received(stream->arg, buffer->base, (size_t)count);
     else if (count < 0 && !stream->closed)
-        hf__stream_break_off(stream, (int)count);
+        break_off(stream, (int)count);
 }
 
 /* ---- opening ---- */
 
-void hf__stream_connected(struct hf_stream *stream)
+/* Bytes can go to and fro, those of TLS first. */
+static void connected(struct hf_stream *stream)
 {
     stream->loop->watches_more = true;
     int code = uv_read_start(&stream->socket.stream, give_room, has_read);
     if (code != 0) {
-        hf__stream_break_off(stream, code);
+        break_off(stream, code);
         return;
     }
     stream->is_connected = true;
@@ -321,7 +285,7 @@ void hf__stream_connected(struct hf_stream *stream)
     if (stream->session)
         flush_all(stream);
     else
-        hf__stream_break_off(stream, UV_ENOMEM);
+        break_off(stream, UV_ENOMEM);
 }
 
 struct hf_stream *hf__stream_open(struct uv_loop_s *uv, struct hf_loop *loop,
@@ -337,11 +301,12 @@ struct hf_stream *hf__stream_open(struct uv_loop_s *uv, struct hf_loop *loop,
     stream->route = place->route ? place->route : &stream->own_route;
     stream->events = events;
     stream->arg = arg;
+    stream->requests = 1;
     hf__timer_init(&stream->limit, limit_fired);
     hf__timer_init(&stream->full, full_fired);
     hf__task_init(&stream->flush, flush);
     hf__timer_start(loop, &stream->limit, hf__loop_now(loop) + place->limit_ms);
-    hf__connect_begin(stream);
+    hf__connect_begin(stream, connected);
     return stream;
 }
 
