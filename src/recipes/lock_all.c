@@ -27,7 +27,8 @@ static void note_loss(void *arg, const hf_loss *loss)
         snprintf(set->loss_text, sizeof set->loss_text, "\"%.200s\": %s", loss->name,
                  loss->reason ? loss->reason : "the lock was lost");
     pthread_cond_signal(&set->changed);
-    hf__all_request_lost(set);
+    if (set->out) /* mutant: loss-ends-the-asynchronous-wait */
+        hf_cancel(set->out_client, set->out);
     pthread_mutex_unlock(&set->mutex);
     if (tell)
         tell(tell_arg, loss);

@@ -38,8 +38,10 @@ struct hf_hold_set {
     char loss_text[sizeof((hf_error *)NULL)->text];
     hf_lost_cb *on_lost;
     void *lost_arg;
-    int64_t request_timeout_ms;     /* the longest of its clients */
-    struct hf_all_request *request; /* of hf_lock_all_async, while it goes on; else NULL */
+    int64_t request_timeout_ms; /* the longest of its clients */
+    /* Of hf_lock_all_async: the request that is out, and its client. A loss cancels it. 0: none. */
+    hf_request out;
+    hf_client *out_client;
     size_t item_count, member_count;
     size_t *member_of; /* which member carries an item: an item that is there twice is taken once */
     struct hf_set_member members[]; /* in the order in which they are taken */
@@ -71,8 +73,5 @@ int hf__set_lost(struct hf_hold_set *set);
 int hf__set_check_all(struct hf_hold_set *set);
 /* Releases what was granted, without waiting. */
 void hf__set_release(struct hf_hold_set *set);
-
-/* With the set's mutex locked: a lock of it was lost. */
-void hf__all_request_lost(struct hf_hold_set *set);
 
 #endif

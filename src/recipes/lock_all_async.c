@@ -19,7 +19,6 @@ struct hf_all_request {
     int64_t wait_ms, until_ms;
     int64_t left_ms; /* the wait of the request that is out */
     size_t next;     /* the member that is asked for */
-    hf_request out;
     size_t count;
     hf_client **clients;
     char *texts;         /* all that items and options name */
@@ -115,9 +114,6 @@ static void request_end(struct hf_all_request *request, int code, hf_all_done_cb
     size_t count = set->member_count;
     for (size_t i = 0; i < count; i++)
         request->clients[i] = set->members[i].item->client;
-    pthread_mutex_lock(&set->mutex);
-    set->request = NULL;
-    pthread_mutex_unlock(&set->mutex);
     if (code != HF_OK) {
         hf__set_release(set);
         hf__set_free(set);
@@ -146,9 +142,10 @@ static int ask_next(struct hf_all_request *request)
     pthread_mutex_lock(&set->mutex);
     request->left_ms = left_ms;
     int code = hf_lock_async(member->item->client, member->item->name, left_ms, &member->options,
-                             note_answer, request, &request->out);
+                             note_answer, request, &set->out);
+    set->out_client = member->item->client;
     if (code == HF_OK && set->lost)
-        hf_cancel(member->item->client, request->out);
+        hf_cancel(set->out_client, set->out);
     pthread_mutex_unlock(&set->mutex);
     return code == HF_OK ? GOES_ON : hf__set_judge(set, member, code, left_ms);
 }
@@ -161,7 +158,7 @@ static void note_answer(void *arg, int code, hf_hold *hold, const hf_error *erro
     pthread_mutex_lock(&set->mutex);
     struct hf_set_member *member = &set->members[request->next++];
     member->hold = hold;
-    request->out = 0;
+    set->out = 0;
     pthread_mutex_unlock(&set->mutex);
     if (error)
         hf__error_keep(error);
@@ -171,13 +168,6 @@ static void note_answer(void *arg, int code, hf_hold *hold, const hf_error *erro
         code = ask_next(request);
     if (code != GOES_ON)
         request_end(request, code, request->done);
-}
-
-void hf__all_request_lost(struct hf_hold_set *set)
-{
-    const struct hf_all_request *request = set->request;
-    if (request && request->out) /* mutant: loss-ends-the-asynchronous-wait */
-        hf_cancel(set->members[request->next].item->client, request->out);
 }
 
 static bool names_thread(const struct hf_all_request *request)
@@ -197,7 +187,6 @@ static int begin(struct hf_all_request *request)
         request_free(request);
         return code;
     }
-    set->request = request;
     code = ask_next(request);
     if (code == GOES_ON)
         return HF_OK;
