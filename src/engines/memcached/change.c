@@ -155,7 +155,7 @@ void hf__mc_detach(struct hf_engine *engine, struct hf_oneshot *change)
 
 /* ---- asking ---- */
 
-static void change_item(struct memcached *mc, struct hf_oneshot *change)
+void hf__mc_change(struct memcached *mc, struct hf_oneshot *change)
 {
     bool renews = change->verb == HF_ONESHOT_RENEW;
     if (renews && !hf__mc_lease_fits(change->lease_ms)) {
@@ -174,15 +174,4 @@ static void change_item(struct memcached *mc, struct hf_oneshot *change)
     request->send = renews ? send_renewal : send_look;
     request->answered = renews ? renewal_answered : break_looked;
     hf__mc_ask(hf__mc_server_of(mc, change->name, change->name_length), request);
-}
-
-void hf__mc_oneshot(struct hf_engine *engine, struct hf_oneshot *oneshot)
-{
-    struct memcached *mc = (struct memcached *)engine;
-    if (oneshot->verb == HF_ONESHOT_INSPECT)
-        hf__mc_inspect(mc, oneshot);
-    else if (oneshot->verb == HF_ONESHOT_DIAGNOSE)
-        hf__mc_diagnose(mc, oneshot);
-    else
-        change_item(mc, oneshot);
 }

@@ -51,6 +51,19 @@ static void close_memcached(struct hf_engine *engine, void (*closed)(void *arg),
     closed(arg);
 }
 
+static void begin_oneshot(struct hf_engine *engine, struct hf_oneshot *oneshot)
+{
+    struct memcached *mc = (struct memcached *)engine;
+    if (oneshot->verb == HF_ONESHOT_DIAGNOSE)
+        hf__mc_diagnose(mc, oneshot);
+    else if (oneshot->verb != HF_ONESHOT_INSPECT)
+        hf__mc_change(mc, oneshot);
+    else if (oneshot->name)
+        hf__mc_inspect(mc, oneshot);
+    else
+        hf__mc_list(mc, oneshot);
+}
+
 static void forked(struct hf_engine *engine)
 {
     struct memcached *mc = (struct memcached *)engine;
@@ -78,7 +91,7 @@ const struct hf_engine_ops hf__memcached = {
     .release = hf__mc_release,
     .renew = hf__mc_renew,
     .compact = hf__mc_compact,
-    .oneshot = hf__mc_oneshot,
+    .oneshot = begin_oneshot,
     .detach = hf__mc_detach,
     .forked = forked,
     .why_silent = explain_silence,

@@ -40,6 +40,16 @@ void hf__mc_read_clock(struct mc_server *server)
     hf__mc_send(server, request);
 }
 
+void hf__mc_ask_by_right_clock(struct mc_server *server, struct mc_request *request)
+{
+    hf__list_append(&server->unbelieved, &request->item.link);
+    if (server->clock.readings < MC_CLOCK_READINGS)
+        hf__mc_read_clock(server);
+    else if (!server->clock_timer.started)
+        hf__timer_start(server->mc->base.host->loop, &server->clock_timer,
+                        hf__mc_now(server->mc) + MC_CLOCK_PAUSE_MS);
+}
+
 static void send_what_waits(struct mc_server *server)
 {
     struct hf_link *link;

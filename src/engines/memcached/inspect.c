@@ -67,10 +67,6 @@ static void send_look(struct mc_server *server, struct mc_request *request)
 
 void hf__mc_inspect(struct memcached *mc, struct hf_oneshot *oneshot)
 {
-    if (!oneshot->name) {
-        hf__mc_list(mc, oneshot);
-        return;
-    }
     struct mc_request *request = hf__mc_oneshot_request(mc, oneshot);
     if (!request) {
         hf__oneshot_done(&mc->base, oneshot);

@@ -182,14 +182,16 @@ void hf__mc_server_open(struct mc_server *server, struct memcached *mc, unsigned
 void hf__mc_server_close(struct mc_server *server);
 /* The server that decides a name: of several the one whose hash with the name is largest. */
 struct mc_server *hf__mc_server_of(struct memcached *mc, const char *name, size_t length);
+/* Nothing that is out may touch the op any more. */
+void hf__mc_forget_renewals(struct memcached *mc, struct hf_op *op);
+
+/* ---- request.c ---- */
 
 /* NULL: out of memory. */
 struct mc_request *hf__mc_request_new(struct memcached *mc);
 void hf__mc_request_free(struct memcached *mc, struct mc_request *request);
 /* Sends it now, or when there is a connection. */
 void hf__mc_ask(struct mc_server *server, struct mc_request *request);
-/* The same a moment later: the server's clock was behind. */
-void hf__mc_ask_by_right_clock(struct mc_server *server, struct mc_request *request);
 
 /* Writes the request's packet, and counts the replies that it has. */
 void hf__mc_send(struct mc_server *server, struct mc_request *request);
@@ -212,8 +214,6 @@ void hf__mc_note_cas(const struct mc_server *server, struct mc_request *request,
 bool hf__mc_cas_is_known(const struct mc_server *server, const struct mc_request *request);
 /* The same of an op's item. */
 void hf__mc_use_cas_of(struct mc_request *request, const struct hf_op *op);
-/* Nothing that is out may touch the op any more. */
-void hf__mc_forget_renewals(struct memcached *mc, struct hf_op *op);
 /* Ends the connection: a reply is none that its command can have. */
 void hf__mc_break(struct mc_server *server, const struct mc_reply *reply);
 
@@ -224,6 +224,8 @@ void hf__mc_greet(struct mc_server *server);
 /* Reads the clock until it is set, then sends what waits for it. */
 void hf__mc_read_clock(struct mc_server *server);
 void hf__mc_clock_timer_fired(struct hf_timer *timer);
+/* Sends it a moment later, as the server's clock was behind. */
+void hf__mc_ask_by_right_clock(struct mc_server *server, struct mc_request *request);
 
 /* ---- server_list.c: a request of the handshake, and of the first claim behind it ---- */
 
@@ -264,8 +266,8 @@ void hf__mc_attempt(struct hf_engine *engine, struct hf_op *op);
 void hf__mc_release(struct hf_engine *engine, struct hf_op *op);
 void hf__mc_renew(struct hf_engine *engine, struct hf_lease *lease);
 bool hf__mc_compact(struct hf_engine *engine, struct hf_op *op);
-void hf__mc_oneshot(struct hf_engine *engine, struct hf_oneshot *oneshot);
 void hf__mc_detach(struct hf_engine *engine, struct hf_oneshot *oneshot);
+void hf__mc_change(struct memcached *mc, struct hf_oneshot *oneshot);
 void hf__mc_inspect(struct memcached *mc, struct hf_oneshot *oneshot);
 /* Shows one lock, as its item is. */
 void hf__mc_show(const struct mc_server *server, struct hf_oneshot *oneshot, const char *name,
