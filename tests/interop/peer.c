@@ -221,6 +221,42 @@ static bool is_holder(void *arg, const hf_entry *entry)
     return true;
 }
 
+/* What a watch has been told: the leaders' texts, with commas between them. */
+static struct {
+    pthread_mutex_t mutex;
+    pthread_cond_t told;
+    int64_t count;
+    char texts[LINE_SIZE];
+} watched = { .mutex = PTHREAD_MUTEX_INITIALIZER, .told = PTHREAD_COND_INITIALIZER };
+
+static void note_leader(void *arg, const hf_leader *leader)
+{
+    (void)arg;
+    pthread_mutex_lock(&watched.mutex);
+    size_t length = strlen(watched.texts);
+    snprintf(watched.texts + length, sizeof(watched.texts) - length, "%s%s",
+             watched.count++ ? "," : "", leader->leads ? leader->text : "none");
+    pthread_cond_broadcast(&watched.told);
+    pthread_mutex_unlock(&watched.mutex);
+}
+
+/* One election a process. The watch ends with the process. */
+static void watch(const struct worker *worker, const char *name)
+{
+    static hf_watch *watch;
+
+    answer_code(worker, hf_election_watch(client, name, 10, note_leader, NULL, &watch));
+}
+
+static void say_seen(const struct worker *worker, int64_t count)
+{
+    pthread_mutex_lock(&watched.mutex);
+    while (watched.count < count)
+        pthread_cond_wait(&watched.told, &watched.mutex);
+    answer(worker->name, watched.texts);
+    pthread_mutex_unlock(&watched.mutex);
+}
+
 static void say_locked(const struct worker *worker, const char *name)
 {
     bool locked = false;
@@ -424,6 +460,10 @@ static void obey(struct worker *worker, char *line)
         say_holds(worker, word[2]);
     else if (words == 2 && strcmp(word[0], "leads") == 0)
         say_leader(worker, word[1]);
+    else if (words == 2 && strcmp(word[0], "watch") == 0)
+        watch(worker, word[1]);
+    else if (words == 3 && strcmp(word[0], "seen") == 0)
+        say_seen(worker, number_of(word[2]));
     else if (words == 3 && strcmp(word[0], "locked") == 0)
         say_locked(worker, word[2]);
     else if (words == 5 && strcmp(word[0], "count") == 0)

@@ -12,10 +12,13 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
+import java.util.Collections;
 import java.util.Deque;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
+import java.util.TreeMap;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.ExecutorService;
@@ -23,7 +26,11 @@ import java.util.concurrent.Executors;
 import java.util.concurrent.TimeUnit;
 import org.apache.curator.framework.CuratorFramework;
 import org.apache.curator.framework.CuratorFrameworkFactory;
+import org.apache.curator.framework.recipes.cache.ChildData;
+import org.apache.curator.framework.recipes.cache.CuratorCache;
+import org.apache.curator.framework.recipes.cache.CuratorCacheListener;
 import org.apache.curator.framework.recipes.leader.LeaderLatch;
+import org.apache.curator.framework.recipes.leader.LeaderLatchListener;
 import org.apache.curator.framework.recipes.locks.InterProcessLock;
 import org.apache.curator.framework.recipes.locks.InterProcessMultiLock;
 import org.apache.curator.framework.recipes.locks.InterProcessMutex;
@@ -109,8 +116,29 @@ public final class Peer {
     private static final ThreadLocal<Map<String, LeaderLatch>> candidacies =
         ThreadLocal.withInitial(HashMap::new);
 
-    private static String campaign(String name, long waitMs) throws Exception {
+    /* What the listeners of this side's candidates have been told, by name. */
+    private static final Map<String, List<String>> heard = new ConcurrentHashMap<>();
+
+    private static LeaderLatch candidate(String name) {
         LeaderLatch latch = new LeaderLatch(client, root + "/" + name, "Curator:80");
+        List<String> told =
+            heard.computeIfAbsent(name, each -> Collections.synchronizedList(new ArrayList<>()));
+        latch.addListener(new LeaderLatchListener() {
+            @Override
+            public void isLeader() {
+                told.add("leads");
+            }
+
+            @Override
+            public void notLeader() {
+                told.add("ends");
+            }
+        });
+        return latch;
+    }
+
+    private static String campaign(String name, long waitMs) throws Exception {
+        LeaderLatch latch = candidate(name);
         latch.start();
         if (waitMs >= 0 && !latch.await(waitMs, TimeUnit.MILLISECONDS)) {
             latch.close();
@@ -122,7 +150,7 @@ public final class Peer {
     }
 
     private static String resign(String name) throws Exception {
-        candidacies.get().remove(name).close();
+        candidacies.get().remove(name).close(LeaderLatch.CloseMode.NOTIFY_LEADER);
         return "ok";
     }
 
@@ -134,6 +162,66 @@ public final class Peer {
             return "none";
         }
     }
+
+    /* An observer that is no candidate: the leader's text after each change of the queue's head. */
+    private static final class Observer implements CuratorCacheListener {
+        private final String path;
+        private final Map<String, String> queue = new TreeMap<>();
+        private final List<String> leaders = new ArrayList<>();
+        private String head;
+        private boolean started;
+
+        Observer(String name) {
+            path = root + "/" + name;
+            CuratorCache cache = CuratorCache.build(client, path);
+            cache.listenable().addListener(this);
+            cache.start();
+        }
+
+        /* The queue is in the order of the last ten digits. */
+        private static String place(String node) {
+            return node.substring(node.length() - 10) + node;
+        }
+
+        @Override
+        public synchronized void event(Type type, ChildData before, ChildData after) {
+            String node = (after != null ? after : before).getPath();
+            if (node.equals(path)) {
+                return;
+            }
+            if (after != null) {
+                queue.put(place(node), new String(after.getData(), StandardCharsets.UTF_8));
+            } else {
+                queue.remove(place(node));
+            }
+            note();
+        }
+
+        @Override
+        public synchronized void initialized() {
+            started = true;
+            head = "";
+            note();
+        }
+
+        private void note() {
+            String now = queue.isEmpty() ? null : queue.keySet().iterator().next();
+            if (started && !Objects.equals(now, head)) {
+                head = now;
+                leaders.add(now == null ? "none" : queue.get(now));
+                notifyAll();
+            }
+        }
+
+        synchronized String told(int count) throws InterruptedException {
+            while (leaders.size() < count) {
+                wait();
+            }
+            return String.join(",", leaders);
+        }
+    }
+
+    private static final Map<String, Observer> observers = new ConcurrentHashMap<>();
 
     /* How many permits there are is shared in the node that has the leases below it. */
     private static final Map<String, SharedCount> totals = new ConcurrentHashMap<>();
@@ -252,6 +340,13 @@ public final class Peer {
             return setLatch(word[1], Integer.parseInt(word[2]));
         case "leads":
             return leaderOf(word[1]);
+        case "watch":
+            observers.put(word[1], new Observer(word[1]));
+            return "ok";
+        case "seen":
+            return observers.get(word[1]).told(Integer.parseInt(word[2]));
+        case "heard":
+            return String.join(",", heard.get(word[1]));
         case "down":
             return countDown(word[1], word.length > 2 ? Integer.parseInt(word[2]) : 1);
         case "await":

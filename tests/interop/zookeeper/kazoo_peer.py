@@ -28,6 +28,33 @@ def answer(thread, said):
         print(thread, said, flush=True)
 
 
+class Observer:
+    """No candidate: it is told of each change of the queue, and looks who is its head."""
+
+    def __init__(self, client, path):
+        self.client, self.path, self.head = client, path, ""
+        self.leaders, self.told = [], threading.Condition()
+        client.ensure_path(path)
+        client.ChildrenWatch(path, self.look)
+
+    def look(self, nodes):
+        head = min(nodes, key=lambda node: node[-10:], default=None)
+        if head != self.head:
+            self.head = head
+            text = self.client.get(f"{self.path}/{head}")[0].decode() if head else "none"
+            with self.told:
+                self.leaders.append(text)
+                self.told.notify_all()
+
+    def seen(self, count):
+        with self.told:
+            self.told.wait_for(lambda: len(self.leaders) >= count)
+            return ",".join(self.leaders)
+
+
+observers, heard = {}, {}
+
+
 class Worker(threading.Thread):
     """Does the orders for one name, in their order, with locks of its own."""
 
@@ -49,8 +76,10 @@ class Worker(threading.Thread):
         leads, over = threading.Event(), threading.Event()
 
         def serve():
+            heard.setdefault(name, []).append("leads")
             leads.set()
             over.wait()
+            heard[name].append("ends")
 
         election = self.client.Election(f"{ROOT}/{name}", "kazoo:80")
         term = threading.Thread(target=election.run, args=(serve,), daemon=True)
@@ -68,6 +97,10 @@ class Worker(threading.Thread):
     def leads(self, name):
         candidates = self.client.Election(f"{ROOT}/{name}").contenders()
         return candidates[0] if candidates else "none"
+
+    def watch(self, name):
+        observers[name] = Observer(self.client, f"{ROOT}/{name}")
+        return "ok"
 
     def lock(self, kind, name, wait_ms, _lease_ms):
         if kind == "leader":
@@ -126,7 +159,9 @@ class Worker(threading.Thread):
     def run(self):
         verbs = {"lock": self.lock, "unlock": self.unlock, "count": self.count,
                  "latch": self.latch, "down": self.down, "await": self.wait_for,
-                 "leads": self.leads}
+                 "leads": self.leads, "watch": self.watch,
+                 "seen": lambda name, count: observers[name].seen(int(count)),
+                 "heard": lambda name: ",".join(heard[name])}
         while True:
             verb, *words = self.orders.get()
             try:

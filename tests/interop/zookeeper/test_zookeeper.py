@@ -382,6 +382,54 @@ def the_next_leads_after_a_dead_leader(stage, one, other, name):
         stage.check_free(mine)
 
 
+@scene("leader", exchanged=False)
+def each_change_of_leader_is_told_once_and_in_order(stage, one, other, name):
+    """Leaders of both follow each other after a gap, from the queue, after a forced break and after
+    a death. Observers of both, which are no candidates, tell the same; the other library's own
+    candidates are told of their own terms."""
+    changes = ["none"]
+
+    def leads(*more):
+        changes.extend(more)
+        for side in (one, other):
+            side.want(",".join(changes), "w", "seen", name, len(changes))
+
+    def take(side):
+        side.want("ok", "a", "lock", "leader", name, FOR_EVER, 0)
+        leads(f"{side.what}:80")
+
+    def resign(side, followed=False):
+        side.want("ok", "a", "unlock", "leader", name)
+        if not followed:
+            leads("none")
+
+    def follow(side, end_term):
+        side.tell("a", "lock", "leader", name, FOR_EVER, 0)
+        stage.wait_for_queue(name, 2)
+        end_term()
+        equal(side.answer("a"), "ok", f"{side.what}, whose turn it is")
+        leads(f"{side.what}:80")
+
+    for side in (one, other):
+        side.want("ok", "w", "watch", name)
+    leads()
+    for side in (one, other, one, one, other):
+        take(side)
+        resign(side)
+    take(one)
+    follow(other, lambda: resign(one, True))
+    follow(one, lambda: resign(other, True))
+    follow(other, lambda: one.want("ok", "b", "force", "all", name))
+    one.want("lost", "a", "unlock", "leader", name)
+    victim = stage.another(one.what, DYING_MS)
+    follow(victim, lambda: resign(other, True))
+    follow(other, victim.stop)
+    resign(other)
+    terms = changes.count(f"{other.what}:80")
+    other.want(",".join(["leads", "ends"] * terms), "a", "heard", name)
+    stage.check_free(name)
+
+
 def tests_of(stage):
     first, second = stage.start
     tests = []
