@@ -210,6 +210,28 @@ TEST(a_leader_that_was_stopped_for_too_long_knows)
     next_leads_after(SIGSTOP);
 }
 
+/* No lease ends a leadership at this store: the process lives, and so it leads. */
+TEST(a_leader_that_stands_still_leads_on_where_no_lease_ends)
+{
+    struct peer peer;
+    hf_client *client = open_client();
+    hf_hold *leadership;
+
+    if (!store_is_local())
+        SKIP("a lease ends the leadership of a stopped process at this store");
+    peer_start(&peer);
+    CHECK_CODE(peer_lock(&peer, 0, name_of("boss"), 0, LOCK_OPTIONS(.mode = HF_LEADER)), HF_OK);
+    child_stop(&peer.child);
+    CHECK_IN_VAIN(hf_campaign(client, name_of("boss"), 1000, NULL, &leadership));
+    CHECK(leader_of(client, name_of("boss")).token == peer.token);
+    child_continue(&peer.child);
+    CHECK(peer_held(&peer, 0));
+    CHECK_CODE(peer_unlock(&peer, 0), HF_OK);
+    resign(lead(client, name_of("boss"), "next"));
+    peer_end(&peer);
+    hf_close(client);
+}
+
 /* ---- observers ---- */
 
 TEST(observers_are_shown_the_leader)
