@@ -3,6 +3,7 @@
  * topic `cancel`. */
 #include "conformance.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -392,6 +393,35 @@ TEST(stop_races_with_the_grant)
 
 /* ---- a silent store ---- */
 
+/* 'T' for a thread that is stopped. 0: it has ended. */
+static char state_of(pid_t process, const char *thread)
+{
+    char path[320], words[1024] = { 0 };
+    snprintf(path, sizeof(path), "/proc/%d/task/%s/stat", (int)process, thread);
+    FILE *stat = fopen(path, "r");
+    size_t length = stat ? fread(words, 1, sizeof(words) - 1, stat) : 0;
+    if (stat)
+        fclose(stat);
+    const char *after_name = length > 0 ? strrchr(words, ')') : NULL;
+    return after_name ? after_name[2] : 0;
+}
+
+/* On a busy machine other threads of a process run on for a while after the signal. */
+static bool is_stopped(pid_t process)
+{
+    char path[64];
+    bool stopped = true;
+    snprintf(path, sizeof(path), "/proc/%d/task", (int)process);
+    DIR *threads = opendir(path);
+    for (struct dirent *entry; threads && (entry = readdir(threads));) {
+        char state = entry->d_name[0] == '.' ? 0 : state_of(process, entry->d_name);
+        stopped = stopped && (state == 0 || strchr("TtZX", state));
+    }
+    if (threads)
+        closedir(threads);
+    return stopped;
+}
+
 /* The servers of a test, and what they have started, are what its script has started besides the
  * program of this test. */
 static void signal_servers(pid_t parent, pid_t program, int number)
@@ -404,6 +434,8 @@ static void signal_servers(pid_t parent, pid_t program, int number)
         if (child == program)
             continue;
         kill(child, number);
+        if (number == SIGSTOP)
+            EVENTUALLY(is_stopped(child), SOON_MS);
         signal_servers(child, program, number);
     }
     if (children)
