@@ -87,7 +87,9 @@ static inline uint64_t hf__claim_number(uint64_t owner, uint64_t claim)
 /* One owner's claim on one name, as the engine sees it. Embedded in the core's claim. */
 struct hf_op {
     /* Set by the core. The engine never writes it, except that the grant of an attach fills mode,
-     * permits and lease_ms. Constant while a question is out. */
+     * permits and lease_ms. Constant while a question is out. Of a claim that is held, the thread
+     * that then asks writes it: on the loop, where renewals read it, unless the engine answers
+     * without I/O. So a renewal may find the HF_WRITE of a raise that is out, or was refused. */
     struct {
         const char *name; /* ends with a NUL */
         uint32_t name_length;

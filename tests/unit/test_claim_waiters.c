@@ -7,6 +7,7 @@
 
 #include <stdlib.h>
 
+#define SOON_MS 20000
 #define PATIENCE_MS (fixture.client->request_timeout_ms)
 
 static hf_hold *take(hf_mode mode)
@@ -321,6 +322,65 @@ TEST(a_late_raise_that_cannot_go_back_is_remembered)
     fixture.release_verdict = HF_GONE;
     CHECK_INT(hf_unlock(hold), HF_OK);
     CHECK_INT(fixture.last_keep, HF_KEEP_NOTHING);
+}
+
+/* ---- what is out while a raise begins ---- */
+
+struct renewed {
+    hf_hold *hold;
+    struct thread raiser;
+    bool met;
+};
+
+static void raise_it(void *arg)
+{
+    const struct renewed *renewed = arg;
+    CHECK_INT(hf_upgrade(renewed->hold, SOON_MS), HF_OK);
+}
+
+static bool is_sent_to_loop(struct hf_claim *claim)
+{
+    hf__shard_lock(claim->shard);
+    bool sent = claim->commands != 0;
+    hf__shard_unlock(claim->shard);
+    return sent;
+}
+
+/* On the loop, which is about to hand the renewal to the engine: another thread raises the claim
+ * meanwhile, and has done what it does without the loop. */
+static void raise_meanwhile(void *arg, const char *point, const char *name)
+{
+    struct renewed *renewed = arg;
+    struct hf_claim *claim = renewed->hold ? renewed->hold->grant->claim : NULL;
+    (void)name;
+    if (!claim || renewed->met || strcmp(point, "before_renew") != 0)
+        return;
+    renewed->met = true;
+    thread_start(&renewed->raiser, raise_it, renewed);
+    EVENTUALLY(is_sent_to_loop(claim), SOON_MS);
+    CHECK_INT((int)claim->op.in.mode, HF_UPGRADE);
+    CHECK_INT(claim->op.in.enqueue, false);
+}
+
+/* An engine reads the op when it writes the request, which may be later than it was asked. */
+TEST(op_of_a_renewal_is_not_changed_by_the_thread_that_raises)
+{
+    struct renewed renewed = { .hold = NULL };
+    hf_lock_options options = HF_LOCK_OPTIONS(.mode = HF_UPGRADE, .owner = 7, .lease_ms = 60000);
+    test_fds_kept = 2; /* libuv's, for signals */
+    fixture_begin_threaded();
+    fixture.leases = true;
+    fixture.client->on_point = raise_meanwhile;
+    fixture.client->point_arg = &renewed;
+    CHECK_INT(hf_lock(fixture.client, "a", 0, &options, &renewed.hold), HF_OK);
+    CHECK_INT(hf_renew(renewed.hold, 60000), HF_OK);
+    CHECK(renewed.met);
+    thread_join(&renewed.raiser);
+    CHECK_INT((int)renewed.hold->grant->claim->op.in.mode, HF_WRITE);
+    CHECK_INT(renewed.hold->grant->claim->op.in.enqueue, true);
+    CHECK_INT(hf_hold_mode(renewed.hold), HF_WRITE);
+    CHECK_INT(hf_unlock(renewed.hold), HF_OK);
+    hf_close(fixture.client);
 }
 
 /* ---- stops ---- */

@@ -59,18 +59,13 @@ int hf__stoppable_new(struct hf_stoppable **ret, struct hf_client *client, const
 void hf__request_start(struct hf_claim *claim, const struct hf_lock_args *ask, bool raise,
                        struct hf_stoppable *stoppable, hf_done_cb *done, void *arg)
 {
-    struct hf_lock_args asked = *ask;
-    if (raise)
-        asked.lease_ms = claim->op.in.lease_ms;
-    hf__request_begin(claim, &asked);
+    hf__request_begin(claim, ask);
     begin_stoppable(stoppable, claim, ask->stop, &done, &arg);
     hf__uv_loop_request_begins(claim->client);
     struct hf_shard *shard = claim->shard;
     hf__shard_lock(shard);
     claim->done = done;
     claim->done_arg = arg;
-    if (raise)
-        claim->op.in.keep = HF_UPGRADE;
     hf__claim_post(claim, raise ? HF_CMD_TURN : HF_CMD_START);
     hf__shard_unlock(shard);
 }

@@ -137,6 +137,7 @@ struct hf_claim {
     bool granted_late; /* the store's last grant had come after its own end */
     bool again;        /* once released, it asks anew: the grant had come after its own end */
     bool upgrading;    /* asks for HF_WRITE while it holds HF_UPGRADE (under the shard's mutex) */
+    bool raise_waits;  /* ... and its caller waits for that: op.in.enqueue, once it asks */
     bool started;      /* handed to the loop (under the shard's mutex) */
     bool awaits_deadline, awaits_retry; /* what `alarm` is for (loop only) */
     bool forgotten;                     /* over, but pinned: the last pin frees it */

@@ -126,10 +126,7 @@ struct hf_answer hf__claim_raise(struct hf_claim *claim, struct hf_lock_args *as
 {
     uint32_t uses = claim->uses;
     struct hf_shard *shard = claim->shard;
-    ask->mode = HF_WRITE;
-    ask->lease_ms = claim->op.in.lease_ms;
     hf__claim_begin(claim, ask);
-    claim->op.in.keep = HF_UPGRADE;
     struct hf_stop_wait wait = { .request = hf__claim_id(claim) };
     hf__stop_wait_begin(&wait, claim->client, ask->stop, hf__claim_end_by_stop);
     struct hf_interlude *interlude = hf__stop_wait_interlude(&wait);

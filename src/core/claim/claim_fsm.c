@@ -89,6 +89,16 @@ static unsigned ask(struct hf_claim *claim, int64_t now_ms)
     return HF_DO_ASK;
 }
 
+/* A renewal may be out, which reads the op: so it changes where the claim is driven, and not where
+ * the call prepares it. */
+static unsigned ask_for_write(struct hf_claim *claim, int64_t now_ms)
+{
+    claim->op.in.mode = HF_WRITE;
+    claim->op.in.keep = HF_UPGRADE;
+    claim->op.in.enqueue = claim->raise_waits;
+    return ask(claim, now_ms);
+}
+
 /* Decides what the caller is told; the first decision stands. */
 static unsigned complete(struct hf_claim *claim, int outcome)
 {
@@ -429,7 +439,7 @@ static unsigned step(struct hf_claim *claim, enum hf_claim_event event, int64_t 
             return complete(claim, HF_LOST);
         if (event == HF_ON_UPGRADE)
             return atomic_load(&claim->ending) ? complete(claim, why_it_ends(claim))
-                                               : ask(claim, now_ms);
+                                               : ask_for_write(claim, now_ms);
         if (event == HF_ON_DOWNGRADE) {
             claim->granted_late = false; /* a raise's, whose caller has been told */
             return leave(claim, now_ms);
@@ -487,9 +497,13 @@ void hf__claim_begin(struct hf_claim *claim, const struct hf_lock_args *ask)
     claim->granted_late = false;
     claim->silences = 0;
     claim->outcome = HF_OK;
-    claim->op.in.enqueue = ask->wait_ms != 0;
-    claim->op.in.mode = ask->mode;
-    claim->op.in.lease_ms = ask->lease_ms;
+    claim->raise_waits = ask->wait_ms != 0;
+    bool held = claim->state == HF_CLAIM_HELD; /* mutant: op-of-held-claim-stays */
+    if (!held) {
+        claim->op.in.enqueue = ask->wait_ms != 0;
+        claim->op.in.mode = ask->mode;
+        claim->op.in.lease_ms = ask->lease_ms;
+    }
     claim->wait_from_ms = ask->now_ms;
     claim->wait_until_ms = ask->wait_until_ms;
     claim->retry_at_ms = HF_NEVER;

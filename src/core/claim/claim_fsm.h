@@ -13,7 +13,7 @@ enum hf_claim_event {
     HF_ON_RETRY,     /* its retry time has come */
     HF_ON_DEADLINE,  /* the caller's patience is over */
     HF_ON_END,       /* claim->ending says why: HF_CANCELED, HF_EDEADLK, HF_ECLOSED */
-    HF_ON_UPGRADE,   /* a held claim asks for op.in.mode, with op.in.keep to fall back to */
+    HF_ON_UPGRADE,   /* a claim that holds HF_UPGRADE asks for HF_WRITE */
     HF_ON_DOWNGRADE, /* a held claim gives back all but op.in.keep */
     HF_ON_LEASE_LOST /* what it rests on is lost */
 };
@@ -35,7 +35,8 @@ unsigned hf__claim_step(struct hf_claim *claim, enum hf_claim_event event, int64
 /* The driver on the loop: steps, and does what the step says. Loop only. */
 void hf__claim_drive(struct hf_claim *claim, enum hf_claim_event event);
 
-/* Prepares a new or held claim for a question whose caller waits until wait_until_ms. */
+/* Prepares a new or held claim for a question whose caller waits until wait_until_ms. Of a held one
+ * the op stays as it is until HF_ON_UPGRADE. */
 void hf__claim_begin(struct hf_claim *claim, const struct hf_lock_args *ask);
 
 extern const struct hf_claim_driver hf__claim_driver;
