@@ -10,6 +10,10 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+/* Calls that are no hf_lock of a mode. */
+#define LOCK_ALL ((hf_mode)-1)
+#define RATE ((hf_mode)-2)
+
 /* A thread that waits in one call, until a stop ends it. */
 struct stopped {
     struct thread thread;
@@ -39,8 +43,13 @@ static void wait_until_stopped(void *arg)
     hf_hold *hold = NULL;
     if (stopped->hold)
         stopped->code = hf_upgrade_stoppable(stopped->hold, stopped->wait_ms, stopped->stop);
-    else if ((int)stopped->mode == -1)
+    else if (stopped->mode == LOCK_ALL)
         stopped->code = wait_for_all(stopped);
+    else if (stopped->mode == RATE)
+        stopped->code =
+            hf_rate_take(stopped->client, stopped->name,
+                         &HF_RATE(.permits = 1, .period_ms = 3600 * 1000, .stop = stopped->stop), 1,
+                         stopped->wait_ms, NULL);
     else
         stopped->code = hf_lock(
             stopped->client, stopped->name, stopped->wait_ms,
@@ -98,7 +107,7 @@ static void stop_each_wait(hf_client *client, hf_client *other)
         hf_hold *hold = take(other, names[i], modes[i], 0);
         stop_a_wait(client, modes[i], names[i], NULL);
         if (i == 0)
-            stop_a_wait(client, (hf_mode)-1, names[i], NULL);
+            stop_a_wait(client, LOCK_ALL, names[i], NULL);
         give_back(hold);
         if (hf_fd(client) < 0) /* else only closing, or dispatching, finishes what was stopped */
             check_nothing_left(other, names[i]);
@@ -358,7 +367,7 @@ TEST(interrupted_is_asked_on_the_waiting_thread_and_ends_the_wait)
     hf_client *driven = open_client_with((hf_client_options){ .driver = HF_DRIVE_CALLER });
     hf_hold *hold = take(other, name_of("one"), HF_MUTEX, 0);
     check_question(client, name_of("one"), HF_MUTEX);
-    check_question(client, name_of("one"), (hf_mode)-1);
+    check_question(client, name_of("one"), LOCK_ALL);
     check_question(driven, name_of("one"), HF_MUTEX);
     hf_close(driven);
     give_back(hold);
@@ -470,6 +479,98 @@ static void note_question(void *arg, const char *point, const char *name)
     (void)name;
     if (strcmp(point, "before_ask") == 0)
         ++*(_Atomic int *)arg;
+}
+
+/* What can wait, and what it needs. */
+static const struct {
+    const char *name;
+    hf_mode mode;
+    unsigned caps;
+} waits_of[] = {
+    { "mutex", HF_MUTEX, HF_CAP_MUTEX },    { "all", LOCK_ALL, HF_CAP_MUTEX },
+    { "fair", HF_FAIR, HF_CAP_FAIR },       { "read", HF_READ, HF_CAP_RW },
+    { "write", HF_WRITE, HF_CAP_RW },       { "upgraded", HF_UPGRADE, HF_CAP_UPGRADE },
+    { "permit", HF_PERMIT, HF_CAP_PERMIT }, { "count", HF_COUNTER, HF_CAP_COUNTER },
+    { "latch", HF_LATCH, HF_CAP_LATCH },    { "leader", HF_LEADER, HF_CAP_MUTEX },
+    { "rate", RATE, HF_CAP_RATE },
+};
+
+struct silence {
+    hf_client *client, *other;
+    pid_t script, program;
+    int64_t longest_us;
+};
+
+/* A handler on the thread that waits ends the wait, and what it asked for is not there later. */
+static void stop_in_silence(struct silence *silence, int kind)
+{
+    const char *name = name_of(waits_of[kind].name);
+    struct stopped waits = {
+        .client = silence->client, .mode = waits_of[kind].mode, .name = name, .stop = &signal_stop
+    };
+    hf_hold *hold = NULL;
+    uint32_t left = 1;
+
+    if (waits.mode == HF_UPGRADE)
+        waits.hold = hold = take(silence->client, name, HF_UPGRADE, 0);
+    if (waits.mode == HF_PERMIT)
+        CHECK_CODE(hf_semaphore_set(silence->other, name, 1), HF_OK);
+    if (waits.mode == HF_COUNTER)
+        CHECK_CODE(hf_counter_set(silence->other, name, 1), HF_OK);
+    signal_servers(silence->script, silence->program, SIGSTOP);
+    hf_stop_clear(&signal_stop);
+    begin_stopped(&waits);
+    check_it_waits(&waits);
+    int64_t began_us = monotonic_us();
+    pthread_kill(waits.thread.id, SIGUSR1);
+    check_stopped(&waits);
+    int64_t took_us = monotonic_us() - began_us;
+    signal_servers(silence->script, silence->program, SIGCONT);
+    test_note("%s: stopped after %lld us", waits_of[kind].name, (long long)took_us);
+    if (took_us > silence->longest_us)
+        silence->longest_us = took_us;
+    if (hold) {
+        CHECK(hf_held(hold));
+        CHECK_INT(hf_hold_mode(hold), HF_UPGRADE);
+        give_back(hold);
+    }
+    if (waits.mode == HF_COUNTER && hf_fd(silence->client) < 0) {
+        EVENTUALLY(hf_counter_get(silence->other, name, &left) == HF_OK && left == 1, SOON_MS);
+    } else if (waits.mode != RATE && hf_fd(silence->client) < 0) {
+        check_nothing_left(silence->other, name);
+    }
+}
+
+static void stop_each_in_silence(hf_driver driver)
+{
+    struct sigaction action = { .sa_handler = set_signal_stop };
+    pid_t program = getppid(), script = parent_of(program);
+
+    if (!starts_servers(script))
+        SKIP("the store has no server of this test's own");
+    struct silence silence = { .client = open_client_with((hf_client_options){ .driver = driver }),
+                               .other = open_client(),
+                               .script = script,
+                               .program = program };
+    sigaction(SIGUSR1, &action, NULL);
+    for (size_t i = 0; i < sizeof(waits_of) / sizeof(waits_of[0]); i++)
+        if ((hf_caps(silence.client) & waits_of[i].caps) == waits_of[i].caps)
+            stop_in_silence(&silence, (int)i);
+    CHECK(silence.longest_us < 1000000 * (int64_t)test_slow());
+    hf_close(silence.client);
+    check_nothing_left(silence.other, name_of("mutex"));
+    check_nothing_left(silence.other, name_of("a-free-one"));
+    hf_close(silence.other);
+}
+
+TEST(handler_ends_each_wait_for_a_silent_store)
+{
+    stop_each_in_silence(HF_DRIVE_THREAD);
+}
+
+TEST(handler_ends_each_wait_of_a_driving_thread_for_a_silent_store)
+{
+    stop_each_in_silence(HF_DRIVE_CALLER);
 }
 
 TEST(stop_ends_a_wait_for_a_silent_store)

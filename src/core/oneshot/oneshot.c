@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "core/api/explain.h"
+#include "core/api/stop.h"
 #include "core/engine_tap.h"
 #include "core/loop/uv_loop.h"
 
@@ -13,6 +14,8 @@ static void let_go(struct hf_oneshot_call *call, int code)
 {
     struct hf_waiter *waiter = call->waiter;
     call->waiter = NULL;
+    if (call->stoppable)
+        *call->stoppable = NULL;
     hf__timer_stop(&call->client->loop, &call->patience);
     waiter->answer.code = code;
     hf__waiter_tell(call->client, waiter);
@@ -51,6 +54,12 @@ static void be_patient(struct hf_oneshot_call *call)
 static void started(struct hf_task *task)
 {
     struct hf_oneshot_call *call = HF_CONTAINER(task, struct hf_oneshot_call, start);
+    call->started = true;
+    if (call->stopped) {
+        let_go(call, HF_CANCELED);
+        call->discard(call);
+        return;
+    }
     hf__list_append(&call->client->oneshots, &call->link);
     be_patient(call);
     if (call->begin)
@@ -112,13 +121,34 @@ void hf__oneshot_call_begin(struct hf_oneshot_call *call, struct hf_waiter *wait
     hf__loop_post(&call->client->loop, &call->start);
 }
 
+struct stoppable {
+    struct hf_stop_wait wait;
+    struct hf_oneshot_call *call; /* NULL: the caller is being told, and the call may be gone */
+};
+
+/* The bell may have been rung for an earlier wait, before the loop has come to this call. */
+static void end_by_stop(struct hf_stop_wait *wait)
+{
+    struct hf_oneshot_call *call = HF_CONTAINER(wait, struct stoppable, wait)->call;
+    if (!call)
+        return;
+    call->stopped = true;
+    if (call->started) /* mutant: stop-ends-a-question */
+        abandon(call, HF_CANCELED);
+}
+
 struct hf_answer hf__oneshot_call_run(struct hf_oneshot_call *call)
 {
     struct hf_waiter waiter = { 0 };
     struct hf_client *client = call->client;
+    struct stoppable stoppable = { .call = call };
+    hf_stop *stop = call->stop;
+    call->stoppable = stop ? &stoppable.call : NULL;
     bool turns = hf__uv_loop_begin_wait(client);
     hf__oneshot_call_begin(call, &waiter);
-    hf__uv_loop_wait(client, &waiter.answered, turns, NULL);
+    hf__stop_wait_begin(&stoppable.wait, client, stop, end_by_stop);
+    hf__uv_loop_wait(client, &waiter.answered, turns, hf__stop_wait_interlude(&stoppable.wait));
+    hf__stop_wait_end(&stoppable.wait);
     return waiter.answer;
 }
 

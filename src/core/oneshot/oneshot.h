@@ -19,11 +19,15 @@ struct hf_oneshot_call {
     struct hf_task start;
     struct hf_timer patience;
     struct hf_waiter *waiter;
-    bool abandoned; /* its caller has left */
+    hf_stop *stop;                      /* ends hf__oneshot_call_run; NULL: none */
+    struct hf_oneshot_call **stoppable; /* by which the stop finds it, until its caller is told */
+    bool started;                       /* the loop has begun it */
+    bool stopped;                       /* the stop was set before that: it is not asked */
+    bool abandoned;                     /* its caller has left */
 };
 
-/* HF_OK: answered, and the call is the caller's again. HF_UNREACHABLE, HF_ECLOSED: not in time, or
- * not before hf_close, and the call is not the caller's any more. */
+/* HF_OK: answered, and the call is the caller's again. HF_UNREACHABLE, HF_ECLOSED, HF_CANCELED: not
+ * in time, or not before hf_close or the stop, and the call is not the caller's any more. */
 struct hf_answer hf__oneshot_call_run(struct hf_oneshot_call *call);
 
 /* The two halves of that, for a caller that does something else in between. The waiter is answered

@@ -224,6 +224,7 @@ int hf_rate_take(hf_client *client, const char *name, const hf_rate *rate, uint3
         .burst_us = cost_us(rate, rate->burst ? rate->burst : rate->permits),
         .wait_us = (waits_long ? RATE_MAX_MS : wait_ms) * 1000,
     };
+    whole->call.stop = rate->stop;
     code = hf__change_run(whole, NULL, &delay_us, NULL);
     if (delay_us <= 0 || (code != HF_OK && code != HF_BUSY))
         return code;
