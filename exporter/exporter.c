@@ -19,6 +19,7 @@
 #define FILE_MAX 262144
 /* A store that does not answer is not waited for at the end. */
 #define END_S 1
+#define CHECK_S 3
 
 /* The whole file, which ends with a NUL; to be freed. NULL: it has been said why. */
 static char *read_file(const char *option, const char *path)
@@ -153,8 +154,9 @@ static int serve(struct exporter *exporter, char *cert, char *key)
     struct MHD_Daemon *daemon;
     pthread_t thread;
     sigset_t ends;
+    const struct timespec check = { .tv_sec = CHECK_S };
     struct timespec until;
-    int number, code;
+    int code;
 
     sigemptyset(&ends);
     sigaddset(&ends, SIGHUP);
@@ -174,8 +176,8 @@ static int serve(struct exporter *exporter, char *cert, char *key)
         cli_complain("every machine that reaches %s can read the names and owners of locks: use "
                      "--token-file, or listen on 127.0.0.1",
                      exporter->own_url);
-    if (daemon)
-        sigwait(&ends, &number);
+    while (daemon && sigtimedwait(&ends, NULL, &check) < 0)
+        exporter_server_end_late(exporter);
     pthread_mutex_lock(&exporter->mutex);
     exporter->stopping = true;
     pthread_cond_broadcast(&exporter->changed);

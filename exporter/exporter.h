@@ -68,6 +68,7 @@ struct exporter_text {
 #define EXPORTER_SAMPLES 300
 #define EXPORTER_STRIPS 512
 #define EXPORTER_FINDINGS 64
+#define EXPORTER_CONNECTIONS 64
 
 /* What became of a name in the last samples: free, held, held and waited for, or not known. */
 struct exporter_strip {
@@ -82,6 +83,12 @@ struct exporter_strip {
 struct exporter_findings {
     size_t count;
     char ids[EXPORTER_FINDINGS][48], whats[EXPORTER_FINDINGS][300];
+};
+
+/* A connection. */
+struct exporter_place {
+    int fd;           /* -1: the place is free */
+    int64_t since_ms; /* it is waited for since then; 0: it streams, and may stay */
 };
 
 struct exporter {
@@ -103,6 +110,7 @@ struct exporter {
     size_t strip_count;
     struct exporter_findings findings;
     unsigned watchers;
+    struct exporter_place places[EXPORTER_CONNECTIONS];
 };
 
 /* ---- view.c ---- */
@@ -141,5 +149,7 @@ struct MHD_Daemon;
 /* Answers requests on `listen_fd`, without TLS if `cert` is NULL. NULL: it cannot, which has been
  * said. */
 struct MHD_Daemon *exporter_server_start(struct exporter *exporter, char *cert, char *key);
+/* Ends connections whose request takes too long; to be called each few seconds. */
+void exporter_server_end_late(struct exporter *exporter);
 
 #endif

@@ -9,11 +9,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/socket.h>
 
-#define CONNECTIONS_MAX 64
 /* So that pages which stay open leave room for scrapes. */
 #define WATCHERS_MAX 16
 #define IDLE_S 15
+/* From the begin of a connection, or the end of its last request, to the end of the next one. A
+ * client that sends a byte now and then is never idle, and would keep its place. */
+#define REQUEST_MS 15000
 #define HEARTBEAT_S 10
 #define STACK_SIZE 262144
 
@@ -26,6 +29,64 @@ struct watcher {
     const char *before; /* what stands before the text, and after it */
     const char *after;
 };
+
+/* ---- for how long a connection may stay ---- */
+
+static void restart_clock(struct exporter *exporter, struct MHD_Connection *connection,
+                          int64_t since_ms)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+    struct exporter_place *place = info ? info->socket_context : NULL;
+
+    pthread_mutex_lock(&exporter->mutex);
+    if (place)
+        place->since_ms = since_ms;
+    pthread_mutex_unlock(&exporter->mutex);
+}
+
+static void request_ended(void *arg, struct MHD_Connection *connection, void **state,
+                          enum MHD_RequestTerminationCode code)
+{
+    (void)state, (void)code;
+    restart_clock(arg, connection, cli_now_ms());
+}
+
+/* The descriptor is closed only after we have heard of it. */
+static void connection_changed(void *arg, struct MHD_Connection *connection, void **context,
+                               enum MHD_ConnectionNotificationCode code)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+    struct exporter *exporter = arg;
+    struct exporter_place *place = *context;
+
+    pthread_mutex_lock(&exporter->mutex);
+    if (code == MHD_CONNECTION_NOTIFY_CLOSED && place)
+        place->fd = -1;
+    for (int i = 0; code == MHD_CONNECTION_NOTIFY_STARTED && i < EXPORTER_CONNECTIONS; i++) {
+        place = &exporter->places[i];
+        if (place->fd >= 0 || !info)
+            continue;
+        *place = (struct exporter_place){ .fd = info->connect_fd, .since_ms = cli_now_ms() };
+        *context = place;
+        break;
+    }
+    pthread_mutex_unlock(&exporter->mutex);
+}
+
+void exporter_server_end_late(struct exporter *exporter)
+{
+    int64_t now_ms = cli_now_ms();
+
+    pthread_mutex_lock(&exporter->mutex);
+    for (int i = 0; i < EXPORTER_CONNECTIONS; i++) {
+        const struct exporter_place *place = &exporter->places[i];
+        if (place->fd >= 0 && place->since_ms && now_ms - place->since_ms > REQUEST_MS)
+            shutdown(place->fd, SHUT_RDWR);
+    }
+    pthread_mutex_unlock(&exporter->mutex);
+}
 
 /* ---- what is refused ---- */
 
@@ -297,6 +358,7 @@ static enum MHD_Result answer_events(struct exporter *exporter, struct MHD_Conne
     if (!watcher)
         return MHD_NO;
     watcher->exporter = exporter;
+    restart_clock(exporter, connection, 0);
     response = MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, 65536, read_event, watcher,
                                                  end_watcher);
     if (!response) {
@@ -368,11 +430,15 @@ struct MHD_Daemon *exporter_server_start(struct exporter *exporter, char *cert, 
         { MHD_OPTION_END, 0, NULL },
     };
     struct MHD_OptionItem none[] = { { MHD_OPTION_END, 0, NULL } };
+    for (int i = 0; i < EXPORTER_CONNECTIONS; i++)
+        exporter->places[i].fd = -1;
     struct MHD_Daemon *daemon = MHD_start_daemon(
         flags, 0, NULL, NULL, answer, exporter, MHD_OPTION_EXTERNAL_LOGGER, log_line, exporter,
-        MHD_OPTION_LISTEN_SOCKET, exporter->listen_fd, MHD_OPTION_CONNECTION_LIMIT, CONNECTIONS_MAX,
-        MHD_OPTION_CONNECTION_TIMEOUT, IDLE_S, MHD_OPTION_THREAD_STACK_SIZE, (size_t)STACK_SIZE,
-        MHD_OPTION_ARRAY, cert ? tls : none, MHD_OPTION_END);
+        MHD_OPTION_LISTEN_SOCKET, exporter->listen_fd, MHD_OPTION_CONNECTION_LIMIT,
+        EXPORTER_CONNECTIONS, MHD_OPTION_CONNECTION_TIMEOUT, IDLE_S, MHD_OPTION_THREAD_STACK_SIZE,
+        (size_t)STACK_SIZE, MHD_OPTION_NOTIFY_CONNECTION, connection_changed, exporter,
+        MHD_OPTION_NOTIFY_COMPLETED, request_ended, exporter, MHD_OPTION_ARRAY, cert ? tls : none,
+        MHD_OPTION_END);
 
     if (!daemon)
         cli_complain("the server does not start: %s",

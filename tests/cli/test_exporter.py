@@ -231,6 +231,31 @@ def connections_beyond_the_limit_are_closed_and_pages_leave_room(box):
         page.close()
 
 
+@test
+def clients_that_send_a_byte_now_and_then_lose_their_places(box):
+    exporter = Exporter(box)
+    slow = []
+    for _ in range(64):
+        slow.append(socket.create_connection(('127.0.0.1', exporter.port),
+                                             timeout=PATIENCE))
+        slow[-1].sendall(b'GET /metrics HTTP/1.1\r\nX: ')
+
+    def answered():
+        for connection in slow:
+            try:
+                connection.sendall(b'a')
+            except OSError:
+                pass
+        try:
+            return exporter.status('/healthz') == 200
+        except OSError:
+            return False
+    equal(answered(), False, 'while all places are taken')
+    wait_until(answered, 'there is room')
+    for connection in slow:
+        connection.close()
+
+
 # Two machines, a value each hour. When is a daily job told to have not run?
 CASES = """
 rule_files: [rules.yml]
