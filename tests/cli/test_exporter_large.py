@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
 """exporter: its figures with many names and waiters, and its page in a browser."""
-import ctypes
 import json
 import os
 import re
@@ -10,41 +9,10 @@ import subprocess
 import time
 
 from clitest import Skip, contains, equal, file_of, main, test, wait_until
+from crowd import NAMES, WAITERS, Crowd
+from databases import Database
 from exporting import Exporter
 from servers import start_redis
-
-NAMES, WAITERS = 10_000, 1_000
-DONE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p)
-
-
-class Crowd:
-    """Two clients: one holds all names, the other waits for the first of them."""
-
-    def __init__(self, url):
-        self.library = ctypes.CDLL(os.environ['HOLDFAST_LIBRARY'])
-        self.holders, self.waiters = (self.open(url) for _ in range(2))
-        hold, request = ctypes.c_void_p(), ctypes.create_string_buffer(64)
-        self.done = DONE(lambda *_: None)
-        for number in range(NAMES):
-            self.check(self.library.hf_lock(self.holders, f'orders/{number}'.encode(),
-                                            ctypes.c_int64(0), None, ctypes.byref(hold)))
-        for number in range(WAITERS):
-            self.check(self.library.hf_lock_async(self.waiters, f'orders/{number}'.encode(),
-                                                  ctypes.c_int64(-1), None, self.done, None,
-                                                  request))
-
-    def open(self, url):
-        client = ctypes.c_void_p()
-        self.check(self.library.hf_open(ctypes.byref(client), url.encode(), None))
-        return client
-
-    @staticmethod
-    def check(code):
-        equal(code, 0, 'an hf_code')
-
-    def close(self):
-        self.library.hf_close(self.waiters)
-        self.library.hf_close(self.holders)
 
 
 def peak_mb(pid):
@@ -70,8 +38,8 @@ def scrape(box, url, views):
         return len(texts) == views
     wait_until(scraped, f'{views} views')
     peak = peak_mb(exporter.process.pid)
-    print(f'# {url}: scrapes took {min(times):.3f} to {max(times):.3f} s, peak {peak:.0f} MB',
-          flush=True)
+    print(f'# {url.split("@")[-1]}: scrapes took {min(times):.3f} to {max(times):.3f} s, '
+          f'peak {peak:.0f} MB', flush=True)
     assert min(times) < 1 and peak < 64, 'the limits are 1 s and 64 MB'
     events.close()
     crowd.close()
@@ -87,6 +55,11 @@ def ten_thousand_names_of_this_machine_stay_within_the_limits(box):
 def ten_thousand_names_on_redis_stay_within_the_limits(box):
     # A large store is looked at seldom.
     scrape(box, start_redis(box).url, 1)
+
+
+@test
+def ten_thousand_names_in_a_database_stay_within_the_limits(box):
+    scrape(box, Database(box, 'postgres').url(), 1)
 
 
 class Browser:
@@ -176,6 +149,21 @@ def page_in_a_browser_shows_hostile_names_as_text_and_each_change(box):
     browser.wait_for([hostile], rows(1))
     exporter.end(signal.SIGTERM)
     browser.wait_for('The exporter does not answer. Trying again.',
+                     'document.querySelector("#status").innerText')
+    browser.close()
+
+
+@test
+def page_that_is_refused_follows_once_there_is_room(box):
+    browser = Browser(box)
+    exporter = Exporter(box)
+    others = [exporter.events() for _ in range(16)]
+    browser.call('Page.navigate', url=exporter.url)
+    browser.wait_for('The exporter refuses to tell of changes. Trying again.',
+                     'document.body?.querySelector("#status")?.innerText')
+    for other in others:
+        other.close()
+    browser.wait_for('names in use: 0, holders: 0, waiters: 0',
                      'document.querySelector("#status").innerText')
     browser.close()
 
