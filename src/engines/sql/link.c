@@ -37,71 +37,6 @@ static struct hf_loop *loop_of(const struct sql *sql)
     return sql->base.host->loop;
 }
 
-/* ---- tasks ---- */
-
-static void run_again(struct hf_timer *timer);
-
-struct sql_task *hf__task_new(struct sql *sql, const char *name, uint32_t name_length)
-{
-    struct hf_link *link = hf__list_pop(&sql->free_tasks);
-    struct sql_task *task =
-        link ? HF_CONTAINER(link, struct sql_task, link) : hf__calloc(1, sizeof *task);
-    if (!task)
-        return NULL;
-    memset(task, 0, offsetof(struct sql_task, owner));
-    task->sql = sql;
-    hf__link_init(&task->link);
-    hf__link_init(&task->request.link);
-    hf__timer_init(&task->again, run_again);
-    for (unsigned i = 0; i < SQL_PARAMETER_COUNT; i++)
-        task->values[i].type = SQL_NUMBER;
-    const struct sql_settings *settings = &sql->settings;
-    task->values[SQL_P_NAME] = SQL_SOME_BYTES(name, name_length);
-    task->values[SQL_P_NAME_TEXT] = SQL_SOME_TEXT(name, name_length);
-    task->values[SQL_P_KEY] = task->values[SQL_P_OWNER] = task->values[SQL_P_INFO] =
-        SQL_SOME_BYTES(NULL, 0);
-    task->values[SQL_P_INFO_TEXT] = SQL_SOME_TEXT(NULL, 0);
-    task->values[SQL_P_STALE_S] = SQL_A_NUMBER(settings->stale_s);
-    task->values[SQL_P_SESSION] = SQL_SOME_TEXT(settings->session, strlen(settings->session));
-    task->values[SQL_P_SCHEMA] = SQL_SOME_TEXT(settings->schema, strlen(settings->schema));
-    task->values[SQL_P_PLACE_US] = SQL_A_NUMBER(SQL_PLACE_MS * INT64_C(1000));
-    task->values[SQL_P_HAND_US] = SQL_A_NUMBER(SQL_HAND_MS * INT64_C(1000));
-    return task;
-}
-
-void hf__task_free(struct sql_task *task)
-{
-    hf__timer_stop(loop_of(task->sql), &task->again);
-    hf__link_remove(&task->link);
-    free(task->memory);
-    task->memory = NULL;
-    hf__list_append(&task->sql->free_tasks, &task->link);
-}
-
-void hf__task_number(struct sql_task *task, enum sql_parameter parameter, int64_t number)
-{
-    task->values[parameter] = SQL_A_NUMBER(number);
-}
-
-void hf__task_bytes(struct sql_task *task, enum sql_parameter parameter, const void *bytes,
-                    size_t length)
-{
-    task->values[parameter] = SQL_SOME_BYTES(bytes, length);
-}
-
-int64_t hf__answer_number(const struct sql_answer *answer, unsigned row, unsigned column)
-{
-    const struct sql_value *field = hf__answer_field(answer, row, column);
-    return field && field->type == SQL_NUMBER ? field->number : 0;
-}
-
-const struct sql_value *hf__answer_field(const struct sql_answer *answer, unsigned row,
-                                         unsigned column)
-{
-    bool there = row < answer->row_count && column < answer->column_count;
-    return there ? &answer->fields[row * answer->column_count + column] : NULL;
-}
-
 /* ---- failures ---- */
 
 static void break_link(struct sql *sql, const struct sql_failure *failure)
@@ -148,6 +83,7 @@ void hf__link_misheard(struct sql *sql)
 static void send_waiting(struct sql *sql);
 static void connect_if_needed(struct sql *sql);
 static void make_schema(struct sql *sql);
+static void run_again(struct hf_timer *timer);
 
 static void send_task(struct sql *sql, struct sql_task *task)
 {
@@ -169,6 +105,7 @@ void hf__link_pause(struct sql_task *task, int64_t pause_ms)
     struct sql *sql = task->sql;
     hf__link_remove(&task->link);
     hf__list_append(&sql->pausing, &task->link);
+    task->again.fire = run_again;
     hf__timer_start(loop_of(sql), &task->again, hf__sql_now(sql) + pause_ms);
 }
 
@@ -340,7 +277,8 @@ static void open_for_requests(struct sql *sql)
     if (!hf__peer_is_ready(&sql->peer))
         return;
     sql->fence = false;
-    hf__waiting_connected(sql);
+    sql->listens = sql->listening = false;
+    hf__link_listen(sql);
     send_waiting(sql);
 }
 
@@ -410,7 +348,7 @@ static void old_sessions_killed(struct sql_task *task, const struct sql_answer *
         return;
     }
     task->tries++;
-    hf__timer_init(&task->again, look_again_for_old);
+    task->again.fire = look_again_for_old;
     hf__timer_start(loop_of(sql), &task->again, hf__sql_now(sql) + 5);
 }
 
@@ -457,7 +395,8 @@ static void failed(struct hf_peer *peer, enum hf_peer_state was)
     struct sql_failure lost = { .trouble = SQL_LOST };
     (void)was;
     sql->making_schema = false;
-    hf__waiting_lost(sql);
+    sql->listens = false;
+    sql->missed = sql->missed || sql->waiter_count > 0;
     lose_out(sql);
     drop_own(sql);
     if (hf__peer_round_is_over(peer))
@@ -557,12 +496,30 @@ void hf__link_run(struct sql *sql, struct sql_task *task, enum sql_script_number
     connect_if_needed(sql);
 }
 
-void hf__link_listen(struct sql *sql, void (*done)(struct sql_task *, const struct sql_answer *))
+static void listening(struct sql_task *task, const struct sql_answer *answer)
 {
+    struct sql *sql = task->sql;
+    bool works = !answer->failure;
+    hf__task_free(task);
+    sql->listening = false;
+    sql->listens = works;
+    /* PostgreSQL listens on the connection of the requests, and before those that queue. */
+    if (works && (sql->missed || sql->dialect != SQL_POSTGRES))
+        hf__waiting_wake_all(sql);
+    sql->missed = sql->missed && !works;
+}
+
+void hf__link_listen(struct sql *sql)
+{
+    if (sql->listens || sql->listening || sql->waiter_count == 0 ||
+        !hf__peer_is_ready(&sql->peer) || sql->connection->pooled || sql->settings.layout ||
+        !sql->connection->driver->listen)
+        return;
     struct sql_task *task = hf__task_new(sql, "", 0);
     if (!task)
         return;
-    task->done = done;
+    sql->listening = true;
+    task->done = listening;
     task->request.answered = answered;
     send_task(sql, task);
 }

@@ -263,8 +263,8 @@ static void first_try_answered(struct sql_task *task, const struct sql_answer *a
     } else if (answer->affected > 0) {
         granted(task, (int64_t)answer->insert_id);
     } else {
-        if (task->op->in.enqueue)
-            hf__waiting_add(sql, task->op);
+        if (task->op->in.enqueue && hf__waiting_add(sql, task->op))
+            hf__link_listen(sql);
         sql->contended |= contended_bit(task->op);
         if (sql->settings.layout)
             run_next(task, HF_WORD_NEVER, SQL_MUTEX_QUEUE, verdict_came);
@@ -324,8 +324,8 @@ static void begin_attempt(struct sql_task *task)
                                     : task->guesses           ? SQL_MUTEX_WAIT
                                                               : SQL_MUTEX_ACQUIRE;
     op->engine.word[1] &= ~(uint64_t)SQL_WOKEN;
-    if (op->in.enqueue && script != SQL_MUTEX_ACQUIRE)
-        hf__waiting_add(task->sql, op);
+    if (op->in.enqueue && script != SQL_MUTEX_ACQUIRE && hf__waiting_add(task->sql, op))
+        hf__link_listen(task->sql);
     run(task, script,
         script == SQL_MUTEX_ACQUIRE ? first_try_answered
         : task->guesses             ? place_answered

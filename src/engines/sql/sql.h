@@ -5,9 +5,10 @@
  *     driver.h    the interface to the client libraries
  *     scripts.h   what is said to the database, as .sql files
  *     advice.c    what failures mean
+ *     task.c      requests, and their parameters
  *     link.c      a connection that comes back by itself, and the requests on it
  *     lock.c      the life of a claim
- *     claims.c    what it is called at the database, and the requests about it
+ *     claims.c    what it is called at the database, and its lease there
  *     counter.c   receipts of what was taken from counters
  *     change.c, inspect.c
  *     waiting.c   claims that wait: notifications and polling
@@ -93,6 +94,8 @@ struct sql {
     struct sql_place place; /* of that connection */
     bool fence;             /* what was sent on the last connection may be executed yet */
     bool making_schema;
+    bool listens, listening; /* notifications come; they are being asked for */
+    bool missed;             /* claims waited while no notifications came */
     bool ascii_info; /* the column of a layout does not take all of what a claim says of itself */
     struct hf_link waiting, out, pausing, free_tasks;
     struct sql_task *own; /* link.c's own request: schema, fencing, listening */
@@ -104,8 +107,6 @@ struct sql {
     /* waiting.c */
     struct hf_link waiters[SQL_WAITER_BUCKETS];
     unsigned waiter_count;
-    bool listens, listening; /* notifications come; they are being asked for */
-    bool missed;             /* claims waited while no notifications came */
     /* lock.c: a bit for each 64th of all names, set where a mutex was last found held */
     uint64_t contended;
     /* counter.c: receipts that are deleted at the end of the turn */
@@ -184,35 +185,42 @@ int hf__sql_code(enum sql_trouble trouble);
 /* "; DO THIS", or "". */
 const char *hf__sql_advice(const struct sql_settings *settings, const struct sql_failure *failure);
 
-/* ---- link.c ---- */
+/* ---- task.c ---- */
 
-void hf__link_open(struct sql *sql);
-void hf__link_close(struct sql *sql);
 /* A task with the parameters that every script knows. NULL: out of memory. */
 struct sql_task *hf__task_new(struct sql *sql, const char *name, uint32_t name_length);
 void hf__task_free(struct sql_task *task);
 void hf__task_number(struct sql_task *task, enum sql_parameter parameter, int64_t number);
 void hf__task_bytes(struct sql_task *task, enum sql_parameter parameter, const void *bytes,
                     size_t length);
+/* A task about an op, with all its parameters. */
+struct sql_task *hf__task_about(struct sql *sql, struct hf_op *op);
+/* A column does not hold what a claim says of itself: less of it. False: it says nothing. */
+bool hf__task_shorten_info(struct sql_task *task);
+
+/* Field `column` of the first row; 0 or NULL where there is none. */
+int64_t hf__answer_number(const struct sql_answer *answer, unsigned row, unsigned column);
+const struct sql_value *hf__answer_field(const struct sql_answer *answer, unsigned row,
+                                         unsigned column);
+
+/* ---- link.c ---- */
+
+void hf__link_open(struct sql *sql);
+void hf__link_close(struct sql *sql);
 /* Sends it, once there is a connection. */
 void hf__link_run(struct sql *sql, struct sql_task *task, enum sql_script_number script);
 /* The same script once more, after this pause. */
 void hf__link_pause(struct sql_task *task, int64_t pause_ms);
 /* ... after a pause that grows; false: it has been tried too often. */
 bool hf__link_repeat(struct sql_task *task);
-/* On a connection that is ready: asks for notifications, before what is run after it. */
-void hf__link_listen(struct sql *sql, void (*done)(struct sql_task *, const struct sql_answer *));
+/* Asks for notifications, before what is run after it, if there are claims that wait. */
+void hf__link_listen(struct sql *sql);
 /* A reply was not that to its request: what is out has no reply, and the connection goes. */
 void hf__link_misheard(struct sql *sql);
 /* What a failed task means: a code, and a sentence in *error. *definite: nothing has happened, and
  * asking again will not help. */
 int hf__link_explain(struct sql *sql, const struct sql_task *task, const struct sql_answer *answer,
                      hf_error **error, bool *definite);
-
-/* Field `column` of the first row; 0 or NULL where there is none. */
-int64_t hf__answer_number(const struct sql_answer *answer, unsigned row, unsigned column);
-const struct sql_value *hf__answer_field(const struct sql_answer *answer, unsigned row,
-                                         unsigned column);
 
 /* ---- row_lock.c ---- */
 
@@ -230,10 +238,6 @@ void hf__owner_write(const struct sql *sql, const struct hf_op *op,
                      unsigned char owner[SQL_OWNER_SIZE]);
 void hf__owner_key(const unsigned char owner[SQL_OWNER_SIZE], char key[HF_OWNER_KEY_SIZE]);
 bool hf__owner_read(const char *key, unsigned char owner[SQL_OWNER_SIZE]);
-/* A task about an op, with all its parameters. */
-struct sql_task *hf__task_about(struct sql *sql, struct hf_op *op);
-/* A column does not hold what a claim says of itself: less of it. False: it says nothing. */
-bool hf__task_shorten_info(struct sql_task *task);
 int64_t hf__op_lease_ms(const struct sql *sql, const struct hf_op *op);
 bool hf__lease_fits(const struct sql *sql, int64_t lease_ms, hf_error **error);
 void hf__op_set_lease(struct sql *sql, struct hf_op *op, int64_t asked_at_ms, int64_t lease_ms);
@@ -265,12 +269,12 @@ void hf__counter_open(struct sql *sql);
 
 void hf__waiting_open(struct sql *sql);
 void hf__waiting_close(struct sql *sql);
-/* From now on a notification for the op wakes it. */
-void hf__waiting_add(struct sql *sql, struct hf_op *op);
+/* From now on a notification for the op wakes it. False: it waited already, or there is no
+ * memory. */
+bool hf__waiting_add(struct sql *sql, struct hf_op *op);
 void hf__waiting_remove(struct sql *sql, struct hf_op *op);
-/* A connection is ready, or lost. */
-void hf__waiting_connected(struct sql *sql);
-void hf__waiting_lost(struct sql *sql);
+/* What was told before there was an ear for it may have been for any of them. */
+void hf__waiting_wake_all(struct sql *sql);
 void hf__waiting_notified(struct sql *sql, const char *payload, size_t length);
 /* When a refused op looks again, woken or not. `rank` 1: it is next; `left_us`: when that which
  * keeps it out ends by itself at the latest. */

@@ -29,8 +29,7 @@ static struct hf_link *bucket_of(struct sql *sql, uint64_t number)
     return &sql->waiters[number % SQL_WAITER_BUCKETS];
 }
 
-/* Whatever was told before there was an ear for it. */
-static void wake_all(struct sql *sql)
+void hf__waiting_wake_all(struct sql *sql)
 {
     for (unsigned i = 0; i < SQL_WAITER_BUCKETS; i++) {
         HF_LIST_FOREACH (link, following, &sql->waiters[i]) {
@@ -41,43 +40,20 @@ static void wake_all(struct sql *sql)
     }
 }
 
-static void listening(struct sql_task *task, const struct sql_answer *answer)
-{
-    struct sql *sql = task->sql;
-    bool works = !answer->failure;
-    hf__task_free(task);
-    sql->listening = false;
-    sql->listens = works;
-    /* PostgreSQL listens on the connection of the requests, and before those that queue. */
-    if (works && (sql->missed || sql->dialect != SQL_POSTGRES))
-        wake_all(sql);
-    sql->missed = sql->missed && !works;
-}
-
-static void listen_if_needed(struct sql *sql)
-{
-    if (sql->listens || sql->listening || sql->waiter_count == 0 ||
-        !hf__peer_is_ready(&sql->peer) || sql->connection->pooled || sql->settings.layout ||
-        !sql->connection->driver->listen)
-        return;
-    sql->listening = true;
-    hf__link_listen(sql, listening);
-}
-
-void hf__waiting_add(struct sql *sql, struct hf_op *op)
+bool hf__waiting_add(struct sql *sql, struct hf_op *op)
 {
     if (op->engine.pointer)
-        return;
+        return false;
     struct waiter *waiter = hf__calloc(1, sizeof *waiter);
     /* Without memory it looks by itself. */
     if (!waiter)
-        return;
+        return false;
     waiter->op = op;
     waiter->number = op->engine.word[0];
     hf__list_append(bucket_of(sql, waiter->number), &waiter->link);
     op->engine.pointer = waiter;
     sql->waiter_count++;
-    listen_if_needed(sql);
+    return true;
 }
 
 void hf__waiting_remove(struct sql *sql, struct hf_op *op)
@@ -96,7 +72,7 @@ void hf__waiting_notified(struct sql *sql, const char *payload, size_t length)
 {
     char digits[NUMBER_LENGTH + 1] = "";
     if (length == 0)
-        wake_all(sql);
+        hf__waiting_wake_all(sql);
     if (length != NUMBER_LENGTH)
         return;
     memcpy(digits, payload, NUMBER_LENGTH);
@@ -109,18 +85,6 @@ void hf__waiting_notified(struct sql *sql, const char *payload, size_t length)
             return;
         }
     }
-}
-
-void hf__waiting_connected(struct sql *sql)
-{
-    sql->listens = sql->listening = false;
-    listen_if_needed(sql);
-}
-
-void hf__waiting_lost(struct sql *sql)
-{
-    sql->listens = false;
-    sql->missed = sql->missed || sql->waiter_count > 0;
 }
 
 int64_t hf__waiting_retry_at(struct sql *sql, struct hf_op *op, int64_t rank, int64_t left_us)

@@ -65,12 +65,6 @@ static const enum sql_script_number steps[] = {
 
 #define STEP_COUNT (sizeof steps / sizeof steps[0])
 
-int64_t hf__fact_number(const struct checkup *checkup, enum checkup_fact fact)
-{
-    const char *words = hf__fact(checkup, fact);
-    return *words ? strtoll(words, NULL, 10) : -1;
-}
-
 /* A name that comes twice has both values. */
 static void note_value(char words[static FACT_SIZE], const struct sql_value *value)
 {

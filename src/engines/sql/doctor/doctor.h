@@ -59,8 +59,6 @@ static inline const char *hf__fact(const struct checkup *checkup, enum checkup_f
     return checkup->facts[fact];
 }
 
-/* -1: not known. */
-int64_t hf__fact_number(const struct checkup *checkup, enum checkup_fact fact);
 /* Says what it is, and what of it endangers locks. */
 void hf__checkup_judge(const struct checkup *checkup);
 

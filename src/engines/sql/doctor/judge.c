@@ -3,11 +3,18 @@
 #include "engines/sql/doctor/doctor.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
 /* Our own: hf_lock, hf_hold, hf_wait. */
 #define TABLES 3
+
+static int64_t number_of(const struct checkup *checkup, enum checkup_fact fact)
+{
+    const char *words = hf__fact(checkup, fact);
+    return *words ? strtoll(words, NULL, 10) : -1;
+}
 
 static bool is(const struct checkup *checkup, enum checkup_fact fact, const char *words)
 {
@@ -27,7 +34,7 @@ static bool is_pooled(const struct checkup *checkup)
 
 static bool is_galera(const struct checkup *checkup)
 {
-    return hf__fact_number(checkup, FACT_NODES) > 0;
+    return number_of(checkup, FACT_NODES) > 0;
 }
 
 /* ---- the version ---- */
@@ -81,7 +88,7 @@ static void look_at_pooler(const struct checkup *checkup)
 
 static void tell_missing_rights(const struct checkup *checkup, const char *missing)
 {
-    bool makes = !checkup->sql->settings.layout && hf__fact_number(checkup, FACT_TABLES) < TABLES;
+    bool makes = !checkup->sql->settings.layout && number_of(checkup, FACT_TABLES) < TABLES;
     char cure[FACT_SIZE + 100];
     snprintf(cure, sizeof cure, "as the owner of the tables: %s%s", hf__fact(checkup, FACT_GRANTS),
              makes ? " or let another user run what `holdfast schema print USER` shows" : "");
@@ -126,7 +133,7 @@ static void look_elsewhere(const struct checkup *checkup, const char *place)
 static void look_at_tables(const struct checkup *checkup)
 {
     const struct hf_findings *findings = &checkup->findings;
-    int64_t count = hf__fact_number(checkup, FACT_TABLES);
+    int64_t count = number_of(checkup, FACT_TABLES);
     const struct sql_layout *layout = checkup->sql->settings.layout;
     if (*hf__fact(checkup, FACT_TABLE_DIFFERS))
         hf__finding_danger(findings, "tables-differ",
@@ -171,7 +178,7 @@ static void look_at_writing(const struct checkup *checkup)
 static void look_at_rows(const struct checkup *checkup)
 {
     const struct hf_findings *findings = &checkup->findings;
-    int64_t odd = hf__fact_number(checkup, FACT_ODD_ROWS);
+    int64_t odd = number_of(checkup, FACT_ODD_ROWS);
     if (odd > 0)
         hf__finding_danger(findings, "rows-in-the-future",
                            "two owners may hold the same lock: a program has another time zone, or "
@@ -241,8 +248,8 @@ static void look_at_mysql_disk(const struct checkup *checkup)
 static void look_at_copies(const struct checkup *checkup)
 {
     const struct hf_findings *findings = &checkup->findings;
-    int64_t replicas = hf__fact_number(checkup, FACT_REPLICAS);
-    int64_t nodes = hf__fact_number(checkup, FACT_NODES);
+    int64_t replicas = number_of(checkup, FACT_REPLICAS);
+    int64_t nodes = number_of(checkup, FACT_NODES);
     if (replicas > 0 && !*hf__fact(checkup, FACT_REPLICAS_AWAITED))
         hf__finding_danger(findings, "failover-forgets",
                            "a failover to one that lags forgets the last locks: two owners may "
@@ -267,8 +274,8 @@ static void look_at_copies(const struct checkup *checkup)
 static void look_at_connections(const struct checkup *checkup)
 {
     const struct hf_findings *findings = &checkup->findings;
-    int64_t most = hf__fact_number(checkup, FACT_CONNECTIONS_MAX);
-    int64_t now = hf__fact_number(checkup, FACT_CONNECTIONS);
+    int64_t most = number_of(checkup, FACT_CONNECTIONS_MAX);
+    int64_t now = number_of(checkup, FACT_CONNECTIONS);
     hf__finding_fact(findings, "connections", "%lld of %lld", (long long)now, (long long)most);
     if (most > 0 && now * 10 >= most * 9)
         hf__finding_danger(findings, "connections-full",
@@ -305,7 +312,7 @@ static void look_at_clock(const struct checkup *checkup)
         layout && (strcmp(layout->name, "laravel") == 0 || strcmp(layout->name, "int_lock") == 0);
     hf__finding_fact(&checkup->findings, "time zone", "%.60s", hf__fact(checkup, FACT_TIME_ZONE));
     hf__finding_clock(&checkup->findings, "the database's",
-                      hf__fact_number(checkup, FACT_CLOCK_US) / 1000, checkup->asked_ms,
+                      number_of(checkup, FACT_CLOCK_US) / 1000, checkup->asked_ms,
                       checkup->answered_ms,
                       clients ? "the programs that share this table judge by clocks of their own: "
                                 "two owners may hold the same lock"
@@ -327,7 +334,7 @@ void hf__checkup_judge(const struct checkup *checkup)
         how = "the first two of each queue poll: the pooler in between passes no notifications on";
     else if (is_postgres(checkup))
         how = "LISTEN: a release notifies the next waiter";
-    else if (hf__fact_number(checkup, FACT_NODES) > 1)
+    else if (number_of(checkup, FACT_NODES) > 1)
         how = "GET_LOCK between clients of one node; else the first two of each queue poll: named "
               "locks belong to a node of the cluster";
     else

@@ -106,6 +106,22 @@ static bool fail_by_memory(struct mysql_job *job)
     return false;
 }
 
+static bool is_number(enum enum_field_types type)
+{
+    return type == MYSQL_TYPE_TINY || type == MYSQL_TYPE_SHORT || type == MYSQL_TYPE_INT24 ||
+           type == MYSQL_TYPE_LONG || type == MYSQL_TYPE_LONGLONG;
+}
+
+/* Character set 63 is "binary". */
+enum sql_type hf__mysql_type(const MYSQL_FIELD *field)
+{
+    if (is_number(field->type))
+        return SQL_NUMBER;
+    bool bytes = field->type == MYSQL_TYPE_VAR_STRING || field->type == MYSQL_TYPE_STRING ||
+                 field->type == MYSQL_TYPE_BLOB;
+    return bytes && field->charsetnr == 63 ? SQL_BYTES : SQL_TEXT;
+}
+
 static size_t bytes_of(MYSQL_RES *result)
 {
     size_t size = 1;

@@ -43,11 +43,13 @@ static void stop_watching(struct pg *pg)
 
 static void descriptor_ready(uv_poll_t *handle, int status, int events);
 
+static void break_off(struct pg *pg, const struct sql_failure *why);
+
 static void break_for(struct pg *pg, enum sql_trouble trouble, const char *words)
 {
     struct sql_failure why = { .trouble = trouble };
     snprintf(why.text, sizeof why.text, "%s", words);
-    hf__pg_break(pg, &why);
+    break_off(pg, &why);
 }
 
 static bool begin_watching(struct pg *pg, int fd)
@@ -86,7 +88,7 @@ void hf__pg_watch(struct pg *pg)
     if (more < 0) {
         struct sql_failure why;
         hf__pg_failure_of_connection(&why, pg->pg);
-        hf__pg_break(pg, &why);
+        break_off(pg, &why);
     } else {
         watch(pg, more > 0 ? UV_READABLE | UV_WRITABLE : UV_READABLE);
     }
@@ -123,7 +125,8 @@ static void tell_broken(struct hf_task *task)
         pg->base.events->broken(pg->base.arg, &pg->why);
 }
 
-void hf__pg_break(struct pg *pg, const struct sql_failure *why)
+/* The first reason stands. `broken` is told on the loop, soon. */
+static void break_off(struct pg *pg, const struct sql_failure *why)
 {
     if (pg->state == PG_BROKEN || pg->closed)
         return;
@@ -169,6 +172,14 @@ static void forked_postgres(struct sql_connection *connection)
 
 /* ---- a session of its own ---- */
 
+static void send_text(struct pg *pg, const char *text, struct sql_request *request,
+                      pg_finished *finished)
+{
+    struct sql_failure why;
+    if (!hf__pg_send_text(pg, text, request, finished, &why))
+        break_off(pg, &why);
+}
+
 static void is_usable(struct pg *pg)
 {
     pg->state = PG_READY;
@@ -181,7 +192,7 @@ static void is_usable(struct pg *pg)
 static void is_set_up(struct pg *pg, PGresult *rows, const struct sql_failure *failure)
 {
     if (failure) {
-        hf__pg_break(pg, failure);
+        break_off(pg, failure);
         return;
     }
     pg->base.crowded = PQntuples(rows) != 1 || *PQgetvalue(rows, 0, 0) != 't';
@@ -236,8 +247,7 @@ static void set_up(struct pg *pg)
              " ELSE current_setting('synchronous_commit') END, false)",
              row_wait_ms(pg), keeps_zone, pg->base.settings->relaxed);
     pg->state = PG_SETTING_UP;
-    if (!hf__pg_send_text(pg, text, NULL, is_set_up))
-        break_for(pg, SQL_NO_MEMORY, "out of memory for a connection");
+    send_text(pg, text, NULL, is_set_up);
 }
 
 /* A session that a pooler lends is left as it is, so each transaction says what it needs. The zone
@@ -262,7 +272,7 @@ static void is_greeted(struct pg *pg, PGresult *rows, const struct sql_failure *
 {
     if (failure || PQntuples(rows) != 1) {
         struct sql_failure odd = { .trouble = SQL_WRONG, .text = "it does not say what it is" };
-        hf__pg_break(pg, failure ? failure : &odd);
+        break_off(pg, failure ? failure : &odd);
         return;
     }
     pg->base.pooled = strtol(PQgetvalue(rows, 0, 0), NULL, 10) != PQbackendPID(pg->pg);
@@ -291,13 +301,12 @@ static void greet(struct pg *pg)
         return;
     }
     PQsetErrorVerbosity(pg->pg, PQERRORS_DEFAULT);
-    if (!hf__pg_send_text(pg,
-                          "SELECT pg_backend_pid(), pg_is_in_recovery(),"
-                          " current_setting('server_version'),"
-                          " current_setting('transaction_read_only'),"
-                          " (SELECT reset_val FROM pg_settings WHERE name = 'TimeZone')",
-                          NULL, is_greeted))
-        break_for(pg, SQL_NO_MEMORY, "out of memory for a connection");
+    send_text(pg,
+              "SELECT pg_backend_pid(), pg_is_in_recovery(),"
+              " current_setting('server_version'),"
+              " current_setting('transaction_read_only'),"
+              " (SELECT reset_val FROM pg_settings WHERE name = 'TimeZone')",
+              NULL, is_greeted);
 }
 
 /* ---- events of the descriptor ---- */
@@ -313,7 +322,7 @@ static void go_on_connecting(struct pg *pg)
         hf__pg_failure_of_connection(&why, pg->pg);
         /* A server that has answered has answered for all. */
         if (why.trouble != SQL_NOT_READY || !hf__addresses_next(&pg->addresses))
-            hf__pg_break(pg, &why);
+            break_off(pg, &why);
     } else {
         watch(pg, status == PGRES_POLLING_READING ? UV_READABLE : UV_WRITABLE);
     }
@@ -342,7 +351,7 @@ static void read_input(struct pg *pg)
     if (pg->closed || pg->state == PG_BROKEN)
         return;
     if (lost)
-        hf__pg_break(pg, &why);
+        break_off(pg, &why);
     else
         hf__pg_watch(pg);
 }
@@ -426,7 +435,7 @@ static void connect_to(struct pg *pg, const char *address, unsigned port_number)
                                    .text = "out of memory for a connection" };
         if (pg->pg)
             hf__pg_failure_of_connection(&why, pg->pg);
-        hf__pg_break(pg, &why);
+        break_off(pg, &why);
         return;
     }
     PQsetErrorVerbosity(pg->pg, PQERRORS_VERBOSE);
@@ -498,9 +507,9 @@ static struct sql_connection *open_postgres(const struct hf_host *host,
 static void run_postgres(struct sql_connection *connection, struct sql_request *request)
 {
     struct pg *pg = pg_of(connection);
-    struct sql_failure why = { .trouble = SQL_NO_MEMORY, .text = "out of memory for a request" };
-    if (!hf__pg_send(pg, request))
-        hf__pg_break(pg, &why);
+    struct sql_failure why;
+    if (!hf__pg_send(pg, request, &why))
+        break_off(pg, &why);
 }
 
 /* A request whose statement is made here; its answer has no rows. */
@@ -514,8 +523,7 @@ static void listen_postgres(struct sql_connection *connection, const char *chann
 {
     char text[100];
     snprintf(text, sizeof text, "LISTEN %.63s", channel);
-    if (!hf__pg_send_text(pg_of(connection), text, request, is_listening))
-        break_for(pg_of(connection), SQL_NO_MEMORY, "out of memory for a request");
+    send_text(pg_of(connection), text, request, is_listening);
 }
 
 static const char *version_postgres(struct sql_connection *connection)

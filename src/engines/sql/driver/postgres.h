@@ -35,11 +35,13 @@ struct pg {
     char prelude[400]; /* pooled: what each transaction begins with */
 };
 
+typedef void pg_finished(struct pg *pg, PGresult *rows, const struct sql_failure *failure);
+
 /* A script on its way, or a statement of the driver's own (request NULL). */
 struct pg_item {
     struct hf_link link;
     struct sql_request *request;
-    void (*finished)(struct pg *pg, PGresult *rows, const struct sql_failure *failure);
+    pg_finished *finished;
     unsigned prepares; /* a bit for each statement that is prepared in front of it */
     unsigned position; /* the statement whose result comes next */
     bool preparing;    /* the result that comes next is that of preparing it */
@@ -51,10 +53,11 @@ struct pg_item {
 
 /* ---- postgres_pipeline.c ---- */
 
-bool hf__pg_send(struct pg *pg, struct sql_request *request);
-/* One statement of the driver's own, without parameters. False: out of memory. */
+/* False: the connection cannot go on, for this reason. */
+bool hf__pg_send(struct pg *pg, struct sql_request *request, struct sql_failure *why);
+/* One statement of the driver's own, without parameters. */
 bool hf__pg_send_text(struct pg *pg, const char *text, struct sql_request *request,
-                      void (*finished)(struct pg *, PGresult *, const struct sql_failure *));
+                      pg_finished *finished, struct sql_failure *why);
 /* Results that have come. */
 void hf__pg_read_results(struct pg *pg);
 /* The connection is lost: all requests are answered so. */
@@ -64,8 +67,6 @@ void hf__pg_drop_items(struct pg *pg);
 /* ---- postgres.c ---- */
 
 void hf__pg_watch(struct pg *pg);
-/* The first reason stands. `broken` is told on the loop, soon. */
-void hf__pg_break(struct pg *pg, const struct sql_failure *why);
 
 /* ---- postgres_failure.c ---- */
 

@@ -21,15 +21,19 @@
 #define PARAMETERS_MAX 32u
 #define BINARY 1
 
-static struct pg_item *new_item(struct pg *pg)
+static struct pg_item *add_item(struct pg *pg, struct sql_request *request, struct sql_failure *why)
 {
     struct hf_link *link = hf__list_pop(&pg->free_items);
     struct pg_item *item =
         link ? HF_CONTAINER(link, struct pg_item, link) : hf__calloc(1, sizeof *item);
-    if (item) {
-        *item = (struct pg_item){ .request = NULL };
-        hf__link_init(&item->link);
+    if (!item) {
+        *why =
+            (struct sql_failure){ .trouble = SQL_NO_MEMORY, .text = "out of memory for a request" };
+        return NULL;
     }
+    *item = (struct pg_item){ .request = request };
+    hf__link_init(&item->link);
+    hf__list_append(&pg->sent, &item->link);
     return item;
 }
 
@@ -112,48 +116,40 @@ static void skip_to_next(struct pg_item *item)
     item->preparing = item->prepares & 1u << item->position;
 }
 
-static bool end_item(struct pg *pg, bool sent)
+static bool end_item(struct pg *pg, bool sent, struct sql_failure *why)
 {
-    sent = sent && PQpipelineSync(pg->pg);
-    if (!sent) {
-        struct sql_failure why;
-        hf__pg_failure_of_connection(&why, pg->pg);
-        why.trouble = SQL_LOST;
-        hf__pg_break(pg, &why);
-    } else
+    if (sent && PQpipelineSync(pg->pg)) {
         hf__loop_defer(pg->base.host->loop, &pg->flush);
-    return sent;
+        return true;
+    }
+    hf__pg_failure_of_connection(why, pg->pg);
+    why->trouble = SQL_LOST;
+    return false;
 }
 
-bool hf__pg_send(struct pg *pg, struct sql_request *request)
+bool hf__pg_send(struct pg *pg, struct sql_request *request, struct sql_failure *why)
 {
-    struct pg_item *item = new_item(pg);
+    struct pg_item *item = add_item(pg, request, why);
     if (!item)
         return false;
-    item->request = request;
     request->sent = true;
-    hf__list_append(&pg->sent, &item->link);
     item->preluding = pg->base.pooled;
     bool sent = !pg->base.pooled ||
                 PQsendQueryParams(pg->pg, pg->prelude, 0, NULL, NULL, NULL, NULL, BINARY);
     for (unsigned i = 0; i < request->script->count && sent; i++)
         sent = send_statement(pg, item, i);
     skip_to_next(item);
-    end_item(pg, sent);
-    return true;
+    return end_item(pg, sent, why);
 }
 
 bool hf__pg_send_text(struct pg *pg, const char *text, struct sql_request *request,
-                      void (*finished)(struct pg *, PGresult *, const struct sql_failure *))
+                      pg_finished *finished, struct sql_failure *why)
 {
-    struct pg_item *item = new_item(pg);
+    struct pg_item *item = add_item(pg, request, why);
     if (!item)
         return false;
-    item->request = request;
     item->finished = finished;
-    hf__list_append(&pg->sent, &item->link);
-    end_item(pg, PQsendQueryParams(pg->pg, text, 0, NULL, NULL, NULL, NULL, 0));
-    return true;
+    return end_item(pg, PQsendQueryParams(pg->pg, text, 0, NULL, NULL, NULL, NULL, 0), why);
 }
 
 /* ---- results ---- */

@@ -47,6 +47,7 @@ int hf__session_open(struct hf_engine **ret, const struct sql_settings *settings
 static void close_sessions(struct hf_engine *engine, void (*closed)(void *arg), void *arg)
 {
     struct sessions *all = (struct sessions *)engine;
+    hf__session_claims_close(all);
     hf__session_pool_close(all);
     for (struct hf_link *link; (link = hf__list_pop(&all->free_claims));)
         free(HF_CONTAINER(link, struct session_claim, link));

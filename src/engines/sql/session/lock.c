@@ -147,7 +147,7 @@ static struct session_request *claim_request(struct session_claim *claim, sessio
 
 static void unlocked(struct session_request *request, const struct sql_answer *answer);
 
-void hf__session_unlock(struct session_claim *claim, unsigned tries)
+static void unlock(struct session_claim *claim, unsigned tries)
 {
     struct session_request *request = claim_request(claim, unlocked);
     if (request) {
@@ -195,7 +195,7 @@ static void unlocked(struct session_request *request, const struct sql_answer *a
             hf__known_sent(known_of(claim), HF_ASKED_RELEASE);
             hf__known_reply(known_of(claim), HF_WORD_OPEN);
         }
-        hf__session_unlock(claim, request->tries + 1);
+        unlock(claim, request->tries + 1);
     } else if (claim->releasing) {
         finish_known(claim, HF_ASKED_RELEASE, done ? HF_WORD_DONE : HF_WORD_MISSING);
     } else {
@@ -203,12 +203,24 @@ static void unlocked(struct session_request *request, const struct sql_answer *a
     }
 }
 
+void hf__session_end_now(struct session_claim *claim)
+{
+    claim->over = true;
+    if (claim->state == SESSION_CLAIM_HELD && !claim->session->over)
+        unlock(claim, 0);
+}
+
+static void own_end_over(struct hf_own_end *end)
+{
+    hf__session_end_now(HF_CONTAINER(end, struct session_claim, end));
+}
+
 /* ---- waiting ---- */
 
 static void wait_on(struct session_claim *claim);
 
 /* What an attempt is told once the statement that waits is on its way. */
-void hf__session_wait_sent(struct session_claim *claim)
+static void wait_sent(struct session_claim *claim)
 {
     claim->op->out.retry_at_ms = HF_NEVER;
     if (claim->asked)
@@ -255,7 +267,7 @@ static void wait_ended(struct session_claim *claim)
 {
     claim->replied = true;
     if (claim->cancels == 0)
-        hf__session_unlock(claim, 0);
+        unlock(claim, 0);
 }
 
 static void waited(struct session_request *request, const struct sql_answer *answer)
@@ -288,7 +300,7 @@ static void wait_on(struct session_claim *claim)
         hf__session_finish(claim, HF_NO_ANSWER);
         return;
     }
-    request->blocks = true;
+    request->sent = wait_sent;
     hf__session_run(request, word_for(claim, SESSION_WAIT));
 }
 
@@ -347,7 +359,7 @@ static void cancel(struct session_claim *claim)
     hf__session_run(request, SESSION_CANCEL);
 }
 
-void hf__session_cancel_again(struct hf_timer *timer)
+static void cancel_again(struct hf_timer *timer)
 {
     struct session_claim *claim = HF_CONTAINER(timer, struct session_claim, again);
     if (claim->op && claim->state == SESSION_CLAIM_WAITING && !claim->replied &&
@@ -379,7 +391,7 @@ static void tried(struct session_request *request, const struct sql_answer *answ
             hf__session_claim_rest(claim);
             finish_known(claim, asked_of(claim), HF_WORD_NEVER);
         } else {
-            hf__session_unlock(claim, 0);
+            unlock(claim, 0);
         }
     } else if (hf__session_field(answer, 0, 0) == 1) {
         *contended(claim) = 0;
@@ -461,7 +473,7 @@ static void looked(struct session_request *request, const struct sql_answer *ans
         hf__session_explain(request, answer->failure, &claim->op->out.error, &definite);
         hf__session_finish(claim, HF_NO_ANSWER);
     } else {
-        hf__session_wait_sent(claim);
+        wait_sent(claim);
     }
 }
 
@@ -470,11 +482,16 @@ void hf__session_attempt(struct hf_engine *engine, struct hf_op *op)
     struct sessions *all = (struct sessions *)engine;
     struct session_claim *claim = op->engine.pointer;
     struct session_request *request;
-    if (!claim && !(claim = hf__session_claim_new(all, op))) {
-        hf__op_explain(op, HF_ENOMEM, 0, "out of memory for a claim");
-        op->out.verdict = HF_FAILED;
-        hf__op_done(engine, op);
-        return;
+    if (!claim) {
+        claim = hf__session_claim_new(all, op);
+        if (!claim) {
+            hf__op_explain(op, HF_ENOMEM, 0, "out of memory for a claim");
+            op->out.verdict = HF_FAILED;
+            hf__op_done(engine, op);
+            return;
+        }
+        hf__own_end_init(&claim->end, engine, own_end_over);
+        hf__timer_init(&claim->again, cancel_again);
     }
     claim->asked = true;
     claim->repeated = false;
@@ -486,7 +503,7 @@ void hf__session_attempt(struct hf_engine *engine, struct hf_op *op)
         if (request)
             hf__session_run(request, SESSION_BEAT);
         else
-            hf__session_wait_sent(claim);
+            wait_sent(claim);
     } else if (!hf__session_key_make(&claim->key, &all->settings, op->in.name, op->in.name_length,
                                      &op->out.error)) {
         hf__session_finish(claim, HF_FAILED);
@@ -546,5 +563,5 @@ void hf__session_release(struct hf_engine *engine, struct hf_op *op)
     else if (claim->state == SESSION_CLAIM_WAITING && !claim->replied)
         cancel(claim);
     else if (claim->state == SESSION_CLAIM_GRANTED || claim->state == SESSION_CLAIM_HELD)
-        hf__session_unlock(claim, 0);
+        unlock(claim, 0);
 }

@@ -4,7 +4,8 @@
  *
  *     key.c, digest.c   what a name is called at the database
  *     statements.c      what is said to it
- *     pool.c            seats, the sessions on them, requests, heartbeats
+ *     seat.c            seats, the sessions on them, requests, heartbeats
+ *     pool.c            the connections of all seats
  *     greet.c           what a new session is told, and asked
  *     claim.c, lock.c   the life of a claim
  *     show.c, doctor.c  holders and waiters, breaking; what endangers locks
@@ -104,7 +105,8 @@ struct session_request {
     struct session_claim *claim;
     struct hf_oneshot *oneshot;
     int64_t sent_at_ms;
-    bool blocks; /* its reply may take for ever */
+    /* Where the reply may take for ever: told that it has left. NULL: the reply comes soon. */
+    void (*sent)(struct session_claim *claim);
     unsigned tries;
     struct session_key key; /* what the values point to */
     struct sql_value values[SQL_PARAMETER_COUNT];
@@ -196,9 +198,15 @@ const struct sql_script *hf__session_script(enum sql_dialect dialect, enum sessi
 /* ---- pool.c ---- */
 
 bool hf__session_pool_open(struct sessions *all);
+/* Its claims have left. */
 void hf__session_pool_close(struct sessions *all);
+
+/* ---- seat.c ---- */
+
 void hf__session_break_seat(struct session_seat *seat, const struct sql_failure *failure);
 void hf__session_seat_ready(struct session_seat *seat);
+/* The session on it is over. Its claims are not told. */
+void hf__session_seat_end(struct session_seat *seat);
 /* A request of the seat's own, before it is ready. */
 void hf__session_prepare(struct session_request *request, const struct sql_script *script);
 void hf__session_send(struct session_request *request);
@@ -210,6 +218,9 @@ void hf__session_number(struct session_request *request, enum sql_parameter para
                         int64_t number);
 /* Sends it, once there is a session. */
 void hf__session_run(struct session_request *request, enum session_word word);
+/* Ends it with an answer. */
+void hf__session_request_over(struct session_request *request, const struct sql_answer *answer);
+void hf__session_claim_use_ends(struct session_claim *claim);
 /* What a failure means: a code, and a sentence in *error. */
 int hf__session_explain(struct session_request *request, const struct sql_failure *failure,
                         hf_error **error, bool *definite);
@@ -230,6 +241,11 @@ bool hf__session_is_moved(struct session_request *request, const struct sql_answ
                           unsigned column);
 int64_t hf__session_field(const struct sql_answer *answer, unsigned row, unsigned column);
 
+void hf__session_renew(struct hf_engine *engine, struct hf_lease *lease);
+/* No memory, or a failure. */
+void hf__session_oneshot_ends(struct sessions *all, struct hf_oneshot *oneshot, int code);
+void hf__session_oneshot_failed(struct session_request *request, const struct sql_answer *answer);
+
 /* ---- greet.c ---- */
 
 void hf__session_greet(struct hf_peer *peer);
@@ -243,31 +259,22 @@ void hf__session_claim_rest(struct session_claim *claim);
 /* ... and its op is over. */
 void hf__session_claim_leave(struct session_claim *claim);
 
+void hf__session_claims_close(struct sessions *all);
+void hf__session_extend(struct sessions *all, struct hf_oneshot *oneshot);
+
 /* ---- lock.c ---- */
 
 void hf__session_finish(struct session_claim *claim, enum hf_verdict verdict);
-void hf__session_unlock(struct session_claim *claim, unsigned tries);
-void hf__session_cancel_again(struct hf_timer *timer);
+/* It is over before its caller releases it: what it holds is unlocked. */
+void hf__session_end_now(struct session_claim *claim);
 
 void hf__session_attempt(struct hf_engine *engine, struct hf_op *op);
 void hf__session_release(struct hf_engine *engine, struct hf_op *op);
-void hf__session_renew(struct hf_engine *engine, struct hf_lease *lease);
-void hf__session_extend(struct sessions *all, struct hf_oneshot *oneshot);
-void hf__session_wait_sent(struct session_claim *claim);
-/* The session that the claim is on has ended. */
-void hf__session_claim_lost(struct session_claim *claim);
-/* Unlocks what this client holds of a key on one of its sessions; how many. */
-unsigned hf__session_take_away(struct sessions *all, const struct session_key *key, int64_t id);
-void hf__session_claim_use_ends(struct session_claim *claim);
-void hf__session_claims_close(struct hf_link *claims);
 
 /* ---- show.c, doctor.c ---- */
 
 void hf__session_show(struct sessions *all, struct hf_oneshot *oneshot);
 void hf__session_break(struct sessions *all, struct hf_oneshot *oneshot);
 void hf__session_diagnose(struct sessions *all, struct hf_oneshot *oneshot);
-/* No memory, or a failure. */
-void hf__session_oneshot_ends(struct sessions *all, struct hf_oneshot *oneshot, int code);
-void hf__session_oneshot_failed(struct session_request *request, const struct sql_answer *answer);
 
 #endif

@@ -31,24 +31,6 @@ enum column {
     COLUMN_WAITED_MS
 };
 
-void hf__session_oneshot_ends(struct sessions *all, struct hf_oneshot *oneshot, int code)
-{
-    free(oneshot->engine_pointer);
-    oneshot->engine_pointer = NULL;
-    oneshot->code = code;
-    hf__oneshot_done(&all->base, oneshot);
-}
-
-void hf__session_oneshot_failed(struct session_request *request, const struct sql_answer *answer)
-{
-    struct hf_oneshot *oneshot = request->oneshot;
-    bool definite;
-    oneshot->contacted = answer->failure->trouble != SQL_LOST;
-    hf__session_oneshot_ends(
-        request->seat->all, oneshot,
-        hf__session_explain(request, answer->failure, &oneshot->error, &definite));
-}
-
 static struct session_request *request_about(struct sessions *all, struct hf_oneshot *oneshot,
                                              session_done *done)
 {
@@ -391,6 +373,23 @@ static bool is_own(const struct sessions *all, int64_t id)
     return false;
 }
 
+/* Unlocks what this client holds of a key on one of its sessions; how many. */
+static unsigned take_away(struct sessions *all, const struct session_key *key, int64_t id)
+{
+    unsigned count = 0;
+    for (unsigned i = 0; i < all->seat_count; i++)
+        HF_LIST_FOREACH (link, following, &all->seats[i].claims) {
+            struct session_claim *claim = HF_CONTAINER(link, struct session_claim, link);
+            if (claim->state != SESSION_CLAIM_HELD || claim->session->id != id ||
+                !hf__session_key_is(&claim->key, key))
+                continue;
+            count++;
+            hf__op_lost(claim->op, "it was broken");
+            hf__session_end_now(claim);
+        }
+    return count;
+}
+
 /* The first column is the session, then how many locks it has, which, whether it is the one that is
  * meant, and whether it was ended. What this client has on its first session is unlocked. */
 static void broken(struct session_request *request, const struct sql_answer *answer)
@@ -407,7 +406,7 @@ static void broken(struct session_request *request, const struct sql_answer *ans
         ended += hf__session_field(answer, row, 4) == 1;
         if (request->tries == 0 && hf__session_field(answer, row, 3) == 1 &&
             hf__session_field(answer, row, 0) == request->session->id)
-            own += hf__session_take_away(all, &request->key, request->session->id);
+            own += take_away(all, &request->key, request->session->id);
     }
     if (request->tries == 0)
         oneshot->result = ended + own;
@@ -495,7 +494,7 @@ static void break_holder(struct session_request *request, struct holder *holder)
     } else if (holder->locks > 0 && oneshot->key && strcmp(oneshot->key, holder->key) != 0) {
         hf__session_oneshot_ends(all, oneshot, HF_BUSY);
     } else if (is_own(all, holder->id)) {
-        oneshot->result = hf__session_take_away(all, &request->key, holder->id);
+        oneshot->result = take_away(all, &request->key, holder->id);
         hf__session_oneshot_ends(all, oneshot, HF_OK);
         /* mutant: other-locks-of-the-session */
     } else if (holder->locks == 0 || (holder->locks > 1 && !oneshot->key)) {
