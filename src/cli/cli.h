@@ -100,7 +100,6 @@ struct cli_verb {
 
 /* ---- main.c, help.c, and verbs/verbs.c or the file of a program ---- */
 extern const struct cli_verb cli_verbs[]; /* ends with a NULL name */
-const struct cli_verb *cli_verb_find(const char *name);
 void cli_help_print(FILE *out);
 
 int cli_run(struct cli_settings *settings);
@@ -183,10 +182,6 @@ int cli_poll_ms(int64_t at_ms);
 /* The name as part of a command that a sentence shows, or "NAME" if a shell would not take it as it
  * is, or the command take it for an option. */
 const char *cli_typed_name(const char *name);
-/* "holdfast" with the options that name this call's store, without a password, for a command that a
- * sentence shows. Valid until the next call. */
-#define CLI_CALL_SIZE 512
-const char *cli_typed_call(const struct cli_settings *settings);
 /* Percent-encodes all but letters, digits and "-._~/" into `buffer`, cutting what does not fit. */
 void cli_percent_encode(char *buffer, size_t size, const char *text);
 
@@ -195,6 +190,8 @@ int cli_screen_width(void);
 /* Copies text so that it cannot garble a terminal: control characters, and what is no UTF-8, become
  * \xNN. What does not fit is cut. */
 void cli_make_printable(char *buffer, size_t size, const char *text, size_t length);
+const char *cli_kind_name(hf_kind kind);
+const char *cli_mode_name(hf_mode mode);
 
 /* ---- exit_codes.c ---- */
 int cli_exit_code(int code);
@@ -254,9 +251,10 @@ const char *cli_url_beginning(size_t index);
 void cli_url_hide_password(char *url);
 /* How the library shows one. */
 #define CLI_URL_HIDDEN_PASSWORD ":***"
-/* Whether the store refuses us, or the URL is wrong, because an outer holdfast hands its URL on
- * without the password that -e or a file gave it. A URL is wrong only if it still has a user. */
-bool cli_url_lost_password(const struct cli_settings *settings, int code);
+/* "holdfast" with the options that name this call's store, without a password, for a command that a
+ * sentence shows. Valid until the next call. */
+#define CLI_CALL_SIZE 512
+const char *cli_typed_call(const struct cli_settings *settings);
 
 /* ---- client_setup.c ---- */
 

@@ -137,6 +137,21 @@ int cli_flush(void)
     return first;
 }
 
+/* Whether the store refuses us, or the URL is wrong, because an outer holdfast hands its URL on
+ * without the password that -e or a file gave it. A URL is wrong only if it still has a user. */
+static bool lost_password(const struct cli_settings *settings, int code)
+{
+    const char *url = getenv("HOLDFAST_URL"), *held = getenv("HOLDFAST_HELD");
+    const char *authority = url ? strstr(url, "://") : NULL;
+    const char *at = authority ? strchr(authority, '@') : NULL;
+    char hidden[32];
+
+    cli_percent_encode(hidden, sizeof(hidden), CLI_URL_HIDDEN_PASSWORD "@");
+    if (settings->engine || settings->url_file || !held || !strstr(held, hidden) || !authority)
+        return false;
+    return at ? !memchr(authority + 3, ':', (size_t)(at - authority - 3)) : code == HF_DENIED;
+}
+
 int cli_fail(const struct cli_settings *settings, int code, const hf_error *error)
 {
     bool expected = code == HF_BUSY || code == HF_CANCELED;
@@ -144,7 +159,7 @@ int cli_fail(const struct cli_settings *settings, int code, const hf_error *erro
     bool denied = code == HF_DENIED || code == HF_EINVAL;
     int exit_code = cli_exit_code(code);
 
-    if (denied && cli_url_lost_password(settings, code))
+    if (denied && lost_password(settings, code))
         cli_tell(CLI_ERROR, exit_code,
                  "%s (the outer holdfast hands on no password that it has by -e or --url-file: put "
                  "the URL into $HOLDFAST_URL)",

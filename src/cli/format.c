@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Durations, numbers and percent-encoding, as they are written on the command line, and text as it
- * may be shown. */
+/* Durations, numbers and percent-encoding, as they are written on the command line; text as it may
+ * be shown, and the names of kinds and modes. */
 #include "cli.h"
 
 #include <inttypes.h>
@@ -133,23 +133,6 @@ const char *cli_typed_name(const char *name)
     return end > name && !*end && !strchr(special, *name) ? name : "NAME";
 }
 
-const char *cli_typed_call(const struct cli_settings *settings)
-{
-    static char call[CLI_CALL_SIZE];
-    const char *option = settings->engine ? "-e" : "--url-file";
-    const char *value = settings->engine ? settings->engine : settings->url_file;
-    size_t used = (size_t)snprintf(call, sizeof(call), "holdfast");
-
-    if (value && strlen(value) < CLI_CALL_SIZE / 2 && !strchr(value, '\'')) {
-        used += (size_t)snprintf(call + used, sizeof(call) - used, " %s '%s'", option, value);
-        if (settings->engine)
-            cli_url_hide_password(call + used - strlen(value) - 1);
-    }
-    if (settings->space)
-        snprintf(call + used, sizeof(call) - used, " -N %s", cli_typed_name(settings->space));
-    return call;
-}
-
 void cli_percent_encode(char *buffer, size_t size, const char *text)
 {
     size_t used = 0;
@@ -193,4 +176,20 @@ void cli_make_printable(char *buffer, size_t size, const char *text, size_t leng
         length -= step;
     }
     buffer[used] = '\0';
+}
+
+const char *cli_kind_name(hf_kind kind)
+{
+    static const char *const names[] = { "free",      "mutex",   "fair",  "rw",
+                                         "semaphore", "counter", "latch", "rate" };
+
+    return (unsigned)kind < sizeof(names) / sizeof(names[0]) ? names[kind] : "?";
+}
+
+const char *cli_mode_name(hf_mode mode)
+{
+    static const char *const names[] = { "mutex", "fair",   "read",    "upgrade",
+                                         "write", "permit", "counter", "latch" };
+
+    return (unsigned)mode < sizeof(names) / sizeof(names[0]) ? names[mode] : "?";
 }

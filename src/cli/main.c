@@ -6,14 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-const struct cli_verb *cli_verb_find(const char *name)
-{
-    for (const struct cli_verb *verb = cli_verbs; verb->name; verb++)
-        if (strcmp(verb->name, name) == 0)
-            return verb;
-    return NULL;
-}
-
 /* What was printed must have arrived: a full disk or a closed pipe is not success. What doctor
  * finds is nothing to a user that cannot read it; the verdicts of torture and the answers of break
  * are the number itself. */

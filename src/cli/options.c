@@ -299,6 +299,14 @@ static bool take_command(struct parse *parse, char *word)
     return true;
 }
 
+static const struct cli_verb *find_verb(const char *name)
+{
+    for (const struct cli_verb *verb = cli_verbs; verb->name; verb++)
+        if (strcmp(verb->name, name) == 0)
+            return verb;
+    return NULL;
+}
+
 /* The first word is the verb; the first one after it may be a NAME; a command begins after that. */
 static bool parse_word(struct parse *parse, char *word)
 {
@@ -309,7 +317,7 @@ static bool parse_word(struct parse *parse, char *word)
         return true;
     }
     if (!parse->verb) {
-        parse->verb = cli_verb_find(word);
+        parse->verb = find_verb(word);
         if (!parse->verb)
             cli_complain("there is no verb '%s'; holdfast help lists them", word);
         else

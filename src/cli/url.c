@@ -93,19 +93,6 @@ void cli_url_hide_password(char *url)
         cli_url_hide_password(authority + length - 1);
 }
 
-bool cli_url_lost_password(const struct cli_settings *settings, int code)
-{
-    const char *url = getenv("HOLDFAST_URL"), *held = getenv("HOLDFAST_HELD");
-    const char *authority = url ? strstr(url, "://") : NULL;
-    const char *at = authority ? strchr(authority, '@') : NULL;
-    char hidden[32];
-
-    cli_percent_encode(hidden, sizeof(hidden), CLI_URL_HIDDEN_PASSWORD "@");
-    if (settings->engine || settings->url_file || !held || !strstr(held, hidden) || !authority)
-        return false;
-    return at ? !memchr(authority + 3, ':', (size_t)(at - authority - 3)) : code == HF_DENIED;
-}
-
 /* Another user that may read the file has the password in it. */
 static void warn_of_readers(const char *path, const struct stat *file, const char *url)
 {
@@ -200,4 +187,21 @@ char *cli_url_choose(const struct cli_settings *settings)
     result = with_namespace(url, settings->space);
     free(url);
     return result;
+}
+
+const char *cli_typed_call(const struct cli_settings *settings)
+{
+    static char call[CLI_CALL_SIZE];
+    const char *option = settings->engine ? "-e" : "--url-file";
+    const char *value = settings->engine ? settings->engine : settings->url_file;
+    size_t used = (size_t)snprintf(call, sizeof(call), "holdfast");
+
+    if (value && strlen(value) < CLI_CALL_SIZE / 2 && !strchr(value, '\'')) {
+        used += (size_t)snprintf(call + used, sizeof(call) - used, " %s '%s'", option, value);
+        if (settings->engine)
+            cli_url_hide_password(call + used - strlen(value) - 1);
+    }
+    if (settings->space)
+        snprintf(call + used, sizeof(call) - used, " -N %s", cli_typed_name(settings->space));
+    return call;
 }

@@ -87,6 +87,8 @@ struct cli_bench_subject {
     const char *no_takeover; /* why a holder's death is not measured, or NULL */
     hf_mode mode;
     hf_driver driver;
+    /* Optional, before the processes begin. False: it has been said why not. */
+    bool (*prepare)(struct cli_bench *bench);
     struct cli_bench_lock *(*open)(struct cli_bench *bench,
                                    const struct cli_bench_subject *subject);
     void (*lock)(struct cli_bench_lock *lock, unsigned name);
@@ -125,8 +127,6 @@ struct cli_bench_child {
 extern const struct cli_bench_subject cli_bench_holdfast, cli_bench_fair, cli_bench_driven,
     cli_bench_flock, cli_bench_flock_open, cli_bench_ofd, cli_bench_mutex, cli_bench_sqlite;
 
-/* Makes the mutexes of cli_bench_mutex anew. False: it has been said why not. */
-bool cli_bench_mutex_prepare(struct cli_bench *bench);
 /* Runs in a child: opens the store, and notes what it is. */
 void cli_bench_probe(struct cli_bench_child *child);
 

@@ -112,7 +112,7 @@ static void ofd_unlock(struct cli_bench_lock *base, unsigned name)
     ofd_change(base, name, F_UNLCK);
 }
 
-bool cli_bench_mutex_prepare(struct cli_bench *bench)
+static bool mutex_prepare(struct cli_bench *bench)
 {
     pthread_mutexattr_t attributes;
     int error = pthread_mutexattr_init(&attributes);
@@ -188,6 +188,7 @@ const struct cli_bench_subject cli_bench_ofd = { .key = "ofd",
 const struct cli_bench_subject cli_bench_mutex = { .key = "robust_mutex",
                                                    .title = "pthread robust mutex",
                                                    .batch = 100,
+                                                   .prepare = mutex_prepare,
                                                    .open = mutex_open,
                                                    .lock = mutex_lock,
                                                    .unlock = mutex_unlock,

@@ -130,7 +130,7 @@ bool cli_bench_fork(struct cli_bench *bench, const struct cli_bench_subject *sub
     memset(shared->counts, 0, sizeof(shared->counts));
     shared->guarded = 0;
     shared->sample_count = 0;
-    if (subject == &cli_bench_mutex && !cli_bench_mutex_prepare(bench))
+    if (subject && subject->prepare && !subject->prepare(bench))
         return fail(bench, CLI_INTERNAL, NULL);
     bench->give_up_ms = cli_now_ms() + PATIENCE_S * 1000;
     bench->child_count = 0;

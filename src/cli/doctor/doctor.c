@@ -3,111 +3,51 @@
 #include "doctor.h"
 
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
-/* Where what is known of a key begins. */
-#define TEXT_COLUMN 15
 #define ROUND_TRIPS 101
 #define LONG_WAIT_MS ((int64_t)3600 * 1000)
 /* For a lock that no other client asks for: only a store that is silent or not ready takes that
  * long. */
 #define PATIENCE_MS 5000
 
-/* Facts of one of several servers, "HOST: WHAT", stand under its name. */
-static void print_fact(struct cli_doctor *doctor, const char *key, const char *value)
+/* ---- the store ---- */
+
+static bool is_known(const struct cli_doctor *doctor, const char *what)
 {
-    const char *colon = strstr(key, ": ");
-    size_t length = colon ? (size_t)(colon - key) : 0;
-
-    if (!colon) {
-        cli_say_wrapped(stdout, TEXT_COLUMN, "%-14s %s", key, value);
-        return;
-    }
-    if (strncmp(doctor->server, key, length) != 0 || doctor->server[length] != '\0') {
-        snprintf(doctor->server, sizeof(doctor->server), "%.*s", (int)length, key);
-        cli_say(stdout, "\n", "%s", doctor->server);
-    }
-    cli_say_wrapped(stdout, TEXT_COLUMN, "  %-12s %s", colon + 2, value);
-}
-
-/* JSON is one array, printed as things are found. */
-static bool has_printed(const struct cli_doctor *doctor)
-{
-    return doctor->facts + doctor->findings + doctor->ignored > 0;
-}
-
-void cli_doctor_fact(struct cli_doctor *doctor, const char *key, const char *format, ...)
-{
-    char text[1024];
-    va_list args;
-
-    va_start(args, format);
-    vsnprintf(text, sizeof(text), format, args);
-    va_end(args);
-    if (doctor->session->settings->json) {
-        printf("%s{\"fact\":", has_printed(doctor) ? ",\n" : "[\n");
-        cli_json_string(stdout, key, strlen(key));
-        fputs(",\"value\":", stdout);
-        cli_json_string(stdout, text, strlen(text));
-        putchar('}');
-    } else if (!doctor->session->settings->fix) {
-        print_fact(doctor, key, text);
-    }
-    doctor->facts++;
-}
-
-static bool is_ignored(const struct cli_doctor *doctor, const char *id)
-{
-    const struct cli_settings *settings = doctor->session->settings;
-
-    for (unsigned i = 0; i < settings->name_count; i++)
-        if (strcmp(settings->names[i], id) == 0)
+    for (unsigned i = 0; i < doctor->known_count; i++)
+        if (strcmp(doctor->known[i], what) == 0)
             return true;
     return false;
 }
 
-static void print_finding_json(const struct cli_doctor *doctor, const char *const texts[4],
-                               bool ignored)
+/* A finding about the store mostly says why a lock is refused. That its version is old does not. */
+static bool tells_refusal(const char *id)
 {
-    static const char *const keys[] = { "finding", "consequence", "cure", "id" };
-
-    fputs(has_printed(doctor) ? ",\n" : "[\n", stdout);
-    for (int i = 0; i < 4; i++) {
-        printf("%s\"%s\":", i ? "," : "{", ignored && i == 0 ? "ignored" : keys[i]);
-        cli_json_string(stdout, texts[i], strlen(texts[i]));
-    }
-    if (doctor->session->settings->fix)
-        cli_doctor_fix_json(stdout, hf_url(doctor->session->client), texts[3], texts[0], texts[2]);
-    putchar('}');
+    return !id || strcmp(id, "old-version") != 0;
 }
 
-/* An engine that gives no name cannot be told to be silent. */
-void cli_doctor_finding(struct cli_doctor *doctor, const char *id, const char *what,
-                        const char *consequence, const char *cure)
+static bool note_remark(void *arg, const hf_remark *remark)
 {
-    const char *const texts[] = { what, consequence, cure, id ? id : "" };
-    bool ignored = id && is_ignored(doctor, id);
-    FILE *out = doctor->told ? doctor->told : stdout;
+    struct cli_doctor *doctor = arg;
 
-    if (doctor->session->settings->json) {
-        print_finding_json(doctor, texts, ignored);
-    } else if (!ignored && doctor->session->settings->fix) {
-        cli_doctor_fix(out, hf_url(doctor->session->client), texts[3], what, cure);
-    } else if (!ignored) {
-        fputc('\n', out);
-        cli_say_wrapped(out, TEXT_COLUMN, "FINDING        %s", what);
-        cli_say_wrapped(out, TEXT_COLUMN, "  consequence  %s", consequence);
-        cli_say_wrapped(out, TEXT_COLUMN, "  cure         %s", cure);
-        if (id)
-            cli_say(out, "\n", "  id           %s", id);
+    if (remark->value && !doctor->asks_again) {
+        cli_doctor_fact(doctor, remark->what, "%s", remark->value);
+    } else if (!remark->value && !is_known(doctor, remark->what)) {
+        cli_doctor_finding(doctor, remark->id, remark->what, remark->consequence, remark->cure);
+        char *copy = doctor->known_count < CLI_DOCTOR_KNOWN ? strdup(remark->what) : NULL;
+
+        if (copy)
+            doctor->known[doctor->known_count++] = copy;
+        doctor->refusal_told |= tells_refusal(remark->id);
     }
-    doctor->findings += !ignored;
-    doctor->ignored += ignored;
+    return true;
 }
+
+/* ---- locks ---- */
 
 static int64_t now_ns(void)
 {
@@ -348,8 +288,11 @@ static int try_lock(struct cli_doctor *doctor)
         return HF_OK;
     }
     code = excuse(doctor, "lock + unlock", measured);
-    if (measured == HF_ELIMIT && code == HF_OK) /* mutant: store-that-refuses-doctor-lock */
-        cli_doctor_check_store_again(doctor);
+    /* Should it be silent by now, what it said before is told all the same. */
+    if (measured == HF_ELIMIT && code == HF_OK) { /* mutant: store-that-refuses-doctor-lock */
+        doctor->asks_again = true;
+        (void)hf_examine(doctor->session->client, doctor->name, note_remark, doctor);
+    }
     return code;
 }
 
@@ -363,7 +306,7 @@ static int examine(struct cli_doctor *doctor)
     print_capabilities(doctor);
     cli_doctor_check_file(doctor);
     findings = doctor->findings + doctor->ignored;
-    code = cli_doctor_check_store(doctor);
+    code = hf_examine(doctor->session->client, doctor->name, note_remark, doctor);
     doctor->store_findings = doctor->findings + doctor->ignored - findings;
     doctor->session->muted = true; /* our own locks are no news */
     if (code == HF_OK)
@@ -417,7 +360,8 @@ int cli_doctor(struct cli_settings *settings)
     if (!settings->json)
         doctor.told = open_memstream(&doctor.text, &doctor.length);
     code = examine(&doctor);
-    cli_doctor_forget(&doctor);
+    while (doctor.known_count > 0)
+        free(doctor.known[--doctor.known_count]);
     if (settings->json)
         puts("\n]");
     else {

@@ -29,6 +29,8 @@ struct cli_doctor {
     size_t length;
 };
 
+/* ---- doctor_report.c ---- */
+
 /* A fact: what is so. */
 __attribute__((format(printf, 3, 4))) void
 cli_doctor_fact(struct cli_doctor *doctor, const char *key, const char *format, ...);
@@ -57,13 +59,5 @@ void cli_doctor_check_file(struct cli_doctor *doctor);
 bool cli_doctor_count_sessions(int directory, const char *name, unsigned *count);
 /* Names the other directories that this user's clients may use; `own_path` is the store's own. */
 void cli_doctor_check_places(struct cli_doctor *doctor, const char *own_path);
-
-/* ---- doctor_store.c ---- */
-
-/* What the store says about itself. An hf_code. */
-int cli_doctor_check_store(struct cli_doctor *doctor);
-/* What it found out about itself since then: the findings that are new. */
-void cli_doctor_check_store_again(struct cli_doctor *doctor);
-void cli_doctor_forget(struct cli_doctor *doctor);
 
 #endif

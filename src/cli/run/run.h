@@ -81,7 +81,7 @@ int cli_report_check(const struct cli_settings *settings);
 /* Writes them, for a run that ends with `code`. Says so if that fails. */
 void cli_report_write(const struct cli_job *job, int code);
 
-/* ---- run_supervise.c ---- */
+/* ---- run_loss.c ---- */
 
 /* The run's exit code is that of a loss, and a sentence says when the lock was lost and why. */
 int cli_job_lose(struct cli_job *job, const char *when, const char *reason);
@@ -91,11 +91,19 @@ bool cli_job_may_start(struct cli_job *job);
 int64_t cli_job_last_moment(const struct cli_job *job);
 /* When the guard has to kill the command's group; or CLI_NEVER. */
 int64_t cli_job_guard_at(const struct cli_job *job);
+/* When the command is asked to end, as its lock is about to be lost; or CLI_NEVER. */
+int64_t cli_loss_warn_at(const struct cli_job *job);
+/* Asks the library anew when the first hold ends. */
+void cli_loss_refresh(struct cli_job *job, int64_t now);
+/* Why it is lost, or will be. */
+const char *cli_loss_reason(const struct cli_job *job);
+/* --on-lost=ignore: the command goes on without the lock. */
+bool cli_loss_is_ignored(const struct cli_job *job);
+
+/* ---- run_supervise.c ---- */
 
 /* Runs the command until it and, after a loss, its process group have ended. */
 void cli_job_supervise(struct cli_job *job);
-/* Makes a timerfd on the clock of cli_now_ms readable then; CLI_NEVER: not at all. */
-void cli_timer_arm(int timer, int64_t at_ms);
 
 /* ---- run_child.c ---- */
 
@@ -129,6 +137,8 @@ bool cli_guard_start(struct cli_job *job);
 /* Once the child's pid is known, and whenever its last moment is another; or CLI_NEVER. */
 void cli_guard_watch(struct cli_job *job, int64_t kill_at_ms);
 void cli_guard_end(struct cli_job *job);
+/* Makes a timerfd on the clock of cli_now_ms readable then; CLI_NEVER: not at all. */
+void cli_timer_arm(int timer, int64_t at_ms);
 
 /* ---- run_terminal.c ---- */
 void cli_terminal_open(struct cli_terminal *terminal);

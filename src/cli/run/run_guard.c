@@ -94,6 +94,18 @@ static bool hear(struct word *told)
     return true;
 }
 
+void cli_timer_arm(int timer, int64_t at_ms)
+{
+    struct itimerspec spec = { 0 };
+
+    if (at_ms != CLI_NEVER) {
+        int64_t at = at_ms > 1 ? at_ms : 1; /* 0 would disarm */
+        spec.it_value.tv_sec = at / 1000;
+        spec.it_value.tv_nsec = at % 1000 * 1000000;
+    }
+    timerfd_settime(timer, TFD_TIMER_ABSTIME, &spec, NULL);
+}
+
 static _Noreturn void guard(int fd, int ready)
 {
     struct word told = { 0, CLI_NEVER };

@@ -10,9 +10,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* The group must be gone, not just killed, when the lock ends: so SIGKILL leaves this much sooner,
- * or by a twentieth of a very short lease. */
-#define KILL_MARGIN_MS 50
 /* How often a group that is ending is looked at; the kernel does not tell of its end. */
 #define GROUP_CHECK_MS 10
 /* How long a command that was sent a TSTP may take to stop. One in the middle of a vfork never
@@ -30,34 +27,6 @@ static int64_t least(int64_t a, int64_t b)
 static int64_t later(int64_t from_ms, int64_t by_ms)
 {
     return from_ms >= CLI_NEVER - by_ms ? CLI_NEVER : from_ms + by_ms;
-}
-
-/* When the first of our holds ends unless it is renewed. A hold that was lost ended when it was
- * going to: its last known deadline stands. */
-static void refresh_deadline(struct cli_job *job, int64_t now)
-{
-    int64_t until = CLI_NEVER;
-
-    if (job->lost || job->nested)
-        return;
-    for (unsigned i = 0; i < job->count; i++) {
-        int64_t left = hf_remaining_ms(job->holds[i]);
-        if (left == INT64_MAX || now + left >= until)
-            continue;
-        until = now + left;
-        job->lost_name = job->names[i];
-    }
-    job->held_until_ms = until;
-}
-
-static int64_t kill_margin(const struct cli_job *job)
-{
-    return least(KILL_MARGIN_MS, job->lease_ms / 20);
-}
-
-int64_t cli_job_last_moment(const struct cli_job *job)
-{
-    return job->held_until_ms == CLI_NEVER ? CLI_NEVER : job->held_until_ms - kill_margin(job);
 }
 
 /* A stopped command is continued, for it could not end otherwise. */
@@ -102,47 +71,12 @@ static void kill_group(struct cli_job *job)
                  "the command has not ended in time: what is left of it is killed");
 }
 
-static bool ignores_loss(const struct cli_job *job)
-{
-    return job->settings->on_lost && strcmp(job->settings->on_lost, "ignore") == 0;
-}
-
-static int64_t warn_at(const struct cli_job *job)
-{
-    int64_t margin = kill_margin(job);
-
-    if (job->held_until_ms == CLI_NEVER)
-        return CLI_NEVER;
-    return job->held_until_ms - (job->grace_ms > margin ? job->grace_ms : margin);
-}
-
-/* Before it is lost that is what has kept it from being renewed, since it was renewed last. */
-static const char *reason_of_loss(const struct cli_job *job)
-{
-    const struct cli_client *session = job->session;
-
-    if (job->settings->max_hold_ms && cli_now_ms() >= warn_at(job))
-        return "its --max-hold ends";
-    if (job->lost)
-        return job->loss_reason;
-    if (session->silent_since_ms)
-        return session->silence;
-    return session->refused_at_ms > job->held_until_ms - job->lease_ms ? session->refusal : "";
-}
-
-int cli_job_lose(struct cli_job *job, const char *when, const char *reason)
-{
-    job->cause = CLI_LOST;
-    cli_tell(CLI_ERROR, CLI_LOST, "'%s' %s%s%s", job->lost_name, when, *reason ? ": " : "", reason);
-    return CLI_LOST;
-}
-
 /* The command is asked to end before anything is said. */
 static void end_lost(struct cli_job *job, int64_t now)
 {
-    const char *reason = reason_of_loss(job);
+    const char *reason = cli_loss_reason(job);
 
-    if (!ignores_loss(job)) {
+    if (!cli_loss_is_ignored(job)) {
         /* A break leaves the lease as it was: then the grace is all there is. */
         job->kill_at_ms =
             job->held_until_ms == CLI_NEVER || (job->lost && now < cli_job_last_moment(job))
@@ -153,55 +87,30 @@ static void end_lost(struct cli_job *job, int64_t now)
     cli_job_lose(job, job->lost ? "is lost" : "is about to be lost", reason);
 }
 
-bool cli_job_may_start(struct cli_job *job)
-{
-    if (job->nested)
-        return true;
-    hf_dispatch(job->session->client);
-    refresh_deadline(job, cli_now_ms());
-    for (unsigned i = 0; i < job->count && !job->lost; i++) {
-        job->lost = !hf_held(job->holds[i]);
-        if (job->lost)
-            job->lost_name = job->names[i];
-    }
-    if (!job->lost && cli_now_ms() < cli_job_last_moment(job))
-        return true;
-    cli_job_lose(job, "was lost before the command could start", reason_of_loss(job));
-    return false;
-}
-
 static int64_t run_limit(const struct cli_job *job)
 {
     return job->settings->max_run_ms ? later(job->granted_at_ms, job->settings->max_run_ms)
                                      : CLI_NEVER;
 }
 
-/* What the guard does if we cannot. Not before we would. */
-int64_t cli_job_guard_at(const struct cli_job *job)
-{
-    if (job->stage == CLI_ENDING)
-        return job->kill_at_ms;
-    return ignores_loss(job) ? CLI_NEVER : cli_job_last_moment(job);
-}
-
 static void do_what_is_due(struct cli_job *job)
 {
     int64_t now = cli_now_ms();
 
-    refresh_deadline(job, now);
-    if (!job->cause && !job->ended && (job->lost || now >= warn_at(job)))
+    cli_loss_refresh(job, now);
+    if (!job->cause && !job->ended && (job->lost || now >= cli_loss_warn_at(job)))
         end_lost(job, now);
     if (job->stage == CLI_RUNNING && !job->ended && now >= run_limit(job)) {
         job->cause = CLI_TIMED_OUT;
         job->kill_at_ms = now + job->grace_ms;
-        if (!ignores_loss(job))
+        if (!cli_loss_is_ignored(job))
             job->kill_at_ms = least(job->kill_at_ms, cli_job_last_moment(job));
         ask_to_end(job, now, NULL);
         if (!job->settings->quiet)
             cli_tell(CLI_ERROR, CLI_TIMED_OUT,
                      "the command has run for its --max-run, and is being ended");
     }
-    if (job->cause == CLI_TIMED_OUT && job->lost && !ignores_loss(job))
+    if (job->cause == CLI_TIMED_OUT && job->lost && !cli_loss_is_ignored(job))
         job->kill_at_ms = least(job->kill_at_ms, cli_job_last_moment(job));
     if (job->stage == CLI_ENDING && now >= job->kill_at_ms)
         kill_group(job);
@@ -224,7 +133,7 @@ static int64_t next_due(const struct cli_job *job)
     if (job->stage == CLI_KILLED || job->ended)
         return CLI_NEVER;
     return least(job->continue_at_ms,
-                 job->cause ? run_limit(job) : least(warn_at(job), run_limit(job)));
+                 job->cause ? run_limit(job) : least(cli_loss_warn_at(job), run_limit(job)));
 }
 
 /* After Ctrl-Z, or a TSTP that was passed on: let the shell have the terminal, stop with our job,
@@ -322,18 +231,6 @@ static bool is_over(const struct cli_job *job)
     if (job->stage == CLI_KILLED)
         return group != CLI_GROUP_ALIVE || job->lost;
     return group == CLI_GROUP_GONE;
-}
-
-void cli_timer_arm(int timer, int64_t at_ms)
-{
-    struct itimerspec spec = { 0 };
-
-    if (at_ms != CLI_NEVER) {
-        int64_t at = at_ms > 1 ? at_ms : 1; /* 0 would disarm */
-        spec.it_value.tv_sec = at / 1000;
-        spec.it_value.tv_nsec = at % 1000 * 1000000;
-    }
-    timerfd_settime(timer, TFD_TIMER_ABSTIME, &spec, NULL);
 }
 
 static void turn(struct cli_job *job, int timer)

@@ -11,22 +11,6 @@
 /* A watched store is looked at for no more than one part in this many of the time. */
 #define PAUSES 10
 
-const char *cli_kind_name(hf_kind kind)
-{
-    static const char *const names[] = { "free",      "mutex",   "fair",  "rw",
-                                         "semaphore", "counter", "latch", "rate" };
-
-    return (unsigned)kind < sizeof(names) / sizeof(names[0]) ? names[kind] : "?";
-}
-
-const char *cli_mode_name(hf_mode mode)
-{
-    static const char *const names[] = { "mutex", "fair",   "read",    "upgrade",
-                                         "write", "permit", "counter", "latch" };
-
-    return (unsigned)mode < sizeof(names) / sizeof(names[0]) ? names[mode] : "?";
-}
-
 static char *copy(const char *text)
 {
     return strdup(text ? text : "");

@@ -24,9 +24,6 @@ int cli_picture_take(struct cli_picture *picture, hf_client *client, const char 
 bool cli_picture_is_idle(const struct cli_picture *picture, size_t i);
 void cli_picture_release(struct cli_picture *picture);
 
-const char *cli_kind_name(hf_kind kind);
-const char *cli_mode_name(hf_mode mode);
-
 /* ---- show_graph.c ---- */
 
 /* What waits for what, as the settings want it drawn. An exit code. */
