@@ -397,8 +397,11 @@ void hf__etcd_withdraw(struct etcd *etcd, struct etcd_claim *claim, enum hf_verd
 void hf__etcd_finish(struct etcd *etcd, struct etcd_claim *claim, enum hf_verdict verdict);
 /* A bare try has put no key. */
 void hf__etcd_refuse(struct etcd *etcd, struct etcd_claim *claim);
-/* Refused, until this key goes or changes. `revision` is that of the read that has shown it: where
- * it has changed since, the claim looks again at once. */
+/* Refused, until something lets it in. `revision` is that of the read that has shown what is in the
+ * way: where that has changed since, the claim looks again at once. */
+void hf__etcd_wait(struct etcd *etcd, struct etcd_claim *claim, int64_t revision,
+                   void (*look_again)(struct etcd *etcd, struct etcd_claim *claim));
+/* The same, until this key goes or changes. */
 void hf__etcd_wait_for_key(struct etcd *etcd, struct etcd_claim *claim,
                            const ProtobufCBinaryData *key, int64_t revision,
                            void (*look_again)(struct etcd *etcd, struct etcd_claim *claim));
@@ -425,7 +428,8 @@ struct etcd_watch {
     struct hf_link idle_link;         /* in etcd->idle: nothing needs it */
     struct hf_link claims;
     int64_t id;
-    int64_t last_change; /* the newest revision that it has told which may let a waiter in */
+    int64_t last_change; /* the newest revision that it has told, or missed, and that may let a
+                          * waiter in */
     int64_t idle_at_ms;
     bool prefix;                 /* of all keys that begin with `key` */
     bool puts;                   /* it tells what is put, too */
@@ -443,8 +447,9 @@ struct etcd_watch {
  * once when the watch begins. False: out of memory. `ret_registered`: it had begun before. */
 bool hf__etcd_watch_wait(struct etcd *etcd, struct etcd_claim *claim, bool *ret_registered);
 void hf__etcd_watch_leave(struct etcd *etcd, struct etcd_claim *claim);
-/* The claim is held: if it is held for longer than a moment, its key is watched. */
-void hf__etcd_watch_held(struct etcd *etcd, struct etcd_claim *claim);
+/* The claim is held, as a reply of this revision shows: if it is held for longer than a moment, its
+ * key is watched. */
+void hf__etcd_watch_held(struct etcd *etcd, struct etcd_claim *claim, int64_t revision);
 /* If this key appears, which a request without a reply may still bring about, it is deleted. */
 void hf__etcd_watch_orphan(struct etcd *etcd, struct etcd_claim *claim);
 void hf__etcd_watches_open(struct etcd *etcd);

@@ -57,26 +57,50 @@ def frames(stream):
 
 class Rule:
     """Requests that have these bytes in them are replied to with this status, so many times.
-    `done`: the server executes them before that; it never does, or when it is told to, else."""
+    `done`: the server executes them before that; it never does, or when it is told to, else.
+    Without a status the server's own reply is kept back, until it is told to come."""
 
     def __init__(self, holds, status, text, times=1, done=False):
         self.holds = holds if callable(holds) else lambda request: holds in request
         self.status, self.text, self.left, self.done = status, text, times, done
-        self.kept = []
+        self.kept, self.ways = [], []
+
+    def wait_for_message(self, holds):
+        """While a reply is kept back, one with these bytes has come."""
+        wait_until(lambda: any(holds in way.passed for way in self.ways), "a message has come")
+
+    def pass_reply_on(self):
+        for way in self.ways:
+            way.pass_replies_on()
 
 
 class Refuser:
     def __init__(self, port):
         self.target, self.rules, self.lock = port, [], threading.Lock()
+        self.answered = []  # requests
+        self.stream_holds, self.kept = None, []  # what messages of streams are kept back, and where
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.port = self.listener.getsockname()[1]
         threading.Thread(target=self.accept, daemon=True).start()
 
-    def refuse(self, holds, status, text, **more):
+    def refuse(self, holds, status, text="", **more):
         rule = Rule(holds, status, text, **more)
         with self.lock:
             self.rules.append(rule)
         return rule
+
+    def keep_in_stream(self, holds):
+        """Of a stream that has begun, messages that have these bytes in them."""
+        self.stream_holds = holds
+
+    def is_kept(self, body):
+        return self.stream_holds is not None and self.stream_holds in body
+
+    def pass_messages_on(self):
+        self.stream_holds = None
+        while self.kept:
+            way, whole = self.kept.pop(0)
+            way.far.sendall(whole)
 
     def stop_refusing(self):
         with self.lock:
@@ -125,7 +149,9 @@ class Way:
 
     def __init__(self, refuser, near, far):
         self.refuser, self.near, self.far, self.lock = refuser, near, far, threading.Lock()
-        self.open, self.refused = {}, set()
+        self.open, self.asked, self.refused = {}, {}, set()
+        self.delayed, self.behind = set(), []  # streams whose replies are kept back, and these
+        self.passed = b""  # replies while others are kept back
 
     def move_requests(self):
         self.far.sendall(self.near.recv(len(PREFACE), socket.MSG_WAITALL))
@@ -138,6 +164,8 @@ class Way:
                 elif kind == DATA and stream in self.open:
                     self.open[stream].append((kind, flags, body))
                     self.decide(stream, self.open.pop(stream), flags)
+                elif kind == DATA and self.refuser.is_kept(body):
+                    self.refuser.kept.append((self, whole))
                 else:
                     self.far.sendall(whole)
             self.far.shutdown(socket.SHUT_RDWR)
@@ -146,7 +174,12 @@ class Way:
         """A call that goes on after its first message is a stream, and passes."""
         body = b"".join(part for kind, _, part in request if kind == DATA)
         rule = self.refuser.rule_for(body) if flags & END_STREAM else None
-        if not rule:
+        if rule and rule.status is None:
+            with self.lock:
+                self.delayed.add(stream)
+            rule.ways.append(self)
+        if not rule or rule.status is None:
+            self.asked[stream] = body
             self.far.sendall(b"".join(frame(kind, flag, stream, part)
                                       for kind, flag, part in request))
             return
@@ -164,5 +197,18 @@ class Way:
                 if kind == SETTINGS and not flags & ACK:
                     whole = frame(SETTINGS, flags, stream, without_table(body))
                 with self.lock:
-                    self.near.sendall(whole)
+                    if self.delayed and (kind in (HEADERS, CONTINUATION) or stream in self.delayed):
+                        # The table of headers is in the order of their blocks.
+                        self.delayed.add(stream)
+                        self.behind.append(whole)
+                    else:
+                        self.near.sendall(whole)
+                        if kind == HEADERS and flags & END_STREAM:
+                            self.refuser.answered.append(self.asked.pop(stream))
+                        self.passed += whole if self.delayed else b""
             self.near.shutdown(socket.SHUT_RDWR)
+
+    def pass_replies_on(self):
+        with self.lock:
+            self.near.sendall(b"".join(self.behind))
+            self.delayed, self.behind = set(), []

@@ -9,6 +9,7 @@ usage: test_etcd_errors.py PEER [NAME...]
 import re
 import subprocess
 import sys
+import time
 import urllib.request
 
 from refuser import EXHAUSTED, UNAVAILABLE, UNKNOWN, Refuser
@@ -21,6 +22,8 @@ OPEN = (TIMED_OUT, (UNAVAILABLE, "etcdserver: leader changed"), (4, "context dea
         (13, "transport is closing"), (EXHAUSTED, "grpc: trying to send a message too large"),
         (UNAVAILABLE, "etcdserver: server stopped"), (UNAVAILABLE, "transport is closing"))
 TOO_MANY = "etcdserver: too many requests"
+# A waiter looks by itself after 5 s.
+LOOKS_AGAIN_S = 4
 FULL = EXHAUSTED, "etcdserver: mvcc: database space exceeded"
 
 
@@ -279,7 +282,56 @@ def lose_replies(stage, relay, ask, name, keys):
     relay.cut()
 
 
-TESTS = (try_with_open_error_that_was_executed_leaves_no_key,
+def waiter_whose_reply_is_older_than_its_watch_looks_again(directory):
+    """The watch is that of an earlier waiter. It begins after the lock has been released, and says
+    so before the waiter's reply is there that shows it held."""
+    scene = Scene(directory)
+    wait_until(lambda: scene.watchers() == 1, "the stream of watches has begun")
+    scene.other.want("ok", "a", "lock", "mutex", "one", 0, 0)
+    scene.refuser.keep_in_stream(b"one/")
+    scene.side.want("busy", "b", "lock", "mutex", "one", 1500, 0)
+    scene.stage.wait_for_keys("one", 1)
+    rule = scene.refuser.refuse(b"one/", None)
+    scene.side.tell("b", "lock", "mutex", "one", FOR_EVER, 0)
+    scene.stage.wait_for_keys("one", 2)
+    scene.other.want("ok", "a", "unlock", "mutex", "one")
+    wait_until(lambda: scene.watchers() == 1, "no waiter is watched")
+    scene.refuser.pass_messages_on()
+    wait_until(lambda: scene.watchers() == 2, "the waiter is watched")
+    begun = time.monotonic()
+    rule.pass_reply_on()
+    equal(scene.side.answer("b"), "ok", "what the waiter hears")
+    took = time.monotonic() - begun
+    assert took < LOOKS_AGAIN_S, f"only after {took:.1f} s, by itself"
+    scene.side.want("ok", "b", "unlock", "mutex", "one")
+    scene.end()
+
+
+def key_deleted_before_its_grant_is_read_is_a_loss(directory):
+    """The watch has told of it, when the claim was a waiter still."""
+    scene = Scene(directory)
+    scene.other.want("ok", "a", "lock", "mutex", "one", 0, 0)
+    scene.side.tell("b", "lock", "mutex", "one", FOR_EVER, 0)
+    # It looks when it has its key, and when its watch has begun.
+    wait_until(lambda: sum(b"one/" in request for request in scene.refuser.answered) == 2,
+               "the waiter is watched")
+    key = scene.stage.keys("one")[1][0]
+    rule = scene.refuser.refuse(b"one/", None)
+    scene.other.want("ok", "a", "unlock", "mutex", "one")
+    wait_until(lambda: any(way.behind for way in rule.ways), "its grant is kept back")
+    scene.side.want("1", "a", "holds", "mutex", "first")
+    scene.stage.cluster.control("del", key)
+    rule.wait_for_message(key.encode())
+    rule.pass_reply_on()
+    equal(scene.side.answer("b"), "ok", "what the waiter hears")
+    wait_until(lambda: scene.side.ask("b", "holds", "mutex", "one") == "0", "it is told")
+    scene.side.want("lost", "b", "unlock", "mutex", "one")
+    scene.end()
+
+
+TESTS = (waiter_whose_reply_is_older_than_its_watch_looks_again,
+         key_deleted_before_its_grant_is_read_is_a_loss,
+         try_with_open_error_that_was_executed_leaves_no_key,
          try_with_open_error_that_is_executed_later_leaves_no_key,
          wait_with_open_errors_is_granted_within_its_time,
          lock_that_is_always_answered_with_an_open_error_is_unreachable,

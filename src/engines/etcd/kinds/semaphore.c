@@ -21,8 +21,6 @@
 /* How often a bare try looks again before it takes a place. While the place is there, other tries
  * count it, and may be refused a permit that has just come back. */
 #define LOOKS_MAX 64u
-/* A claim whose neighbours change faster than it can look, looks again after this time. */
-#define UNSETTLED_MS 5
 
 static void ask_position(struct etcd *etcd, struct etcd_claim *claim);
 static void ask_for_place(struct etcd *etcd, struct etcd_claim *claim);
@@ -95,22 +93,9 @@ static void create(struct etcd *etcd, struct etcd_claim *claim)
 static void wait_for_permits(struct etcd *etcd, struct etcd_claim *claim, uint64_t missing,
                              int64_t revision)
 {
-    bool registered = false;
     claim->missing = missing;
     claim->seen = revision;
-    if (!hf__etcd_watch_wait(etcd, claim, &registered)) {
-        hf__etcd_no_memory(etcd, claim);
-        return;
-    }
-    /* Some may have come back before the reply came. */
-    bool settled = !registered || claim->watch->last_change <= revision;
-    if (!settled && ++claim->tries < TRIES_MAX) {
-        ask_position(etcd, claim);
-        return;
-    }
-    hf__etcd_finish(etcd, claim, HF_REFUSED);
-    if (!settled)
-        claim->op->out.retry_at_ms = hf__etcd_now(etcd) + UNSETTLED_MS;
+    hf__etcd_wait(etcd, claim, revision, ask_position);
 }
 
 /* Its key is there. */

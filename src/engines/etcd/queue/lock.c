@@ -12,6 +12,8 @@
 #define TRIES_MAX 8u
 /* A lost wake costs this time: only a server that leaves its watches behind loses one. */
 #define LOOK_AGAIN_MS 5000
+/* A claim whose neighbours change faster than it can look, looks again after this time. */
+#define UNSETTLED_MS 5
 /* The pause before a deletion is asked for again that no caller waits for. */
 #define DELETE_AGAIN_MS 200
 
@@ -208,17 +210,33 @@ void hf__etcd_refuse(struct etcd *etcd, struct etcd_claim *claim)
     hf__etcd_finish(etcd, claim, HF_REFUSED);
 }
 
+void hf__etcd_wait(struct etcd *etcd, struct etcd_claim *claim, int64_t revision,
+                   void (*look_again)(struct etcd *etcd, struct etcd_claim *claim))
+{
+    struct hf_op *op = claim->op;
+    bool registered = false;
+    if (!hf__etcd_watch_wait(etcd, claim, &registered)) {
+        hf__etcd_no_memory(etcd, claim);
+        return;
+    }
+    bool settled = !registered || claim->watch->last_change <= revision;
+    if (!settled && ++claim->tries < TRIES_MAX) {
+        look_again(etcd, claim);
+        return;
+    }
+    hf__etcd_finish(etcd, claim, HF_REFUSED);
+    if (!settled)
+        op->out.retry_at_ms = hf__etcd_now(etcd) + UNSETTLED_MS;
+}
+
 void hf__etcd_wait_for_key(struct etcd *etcd, struct etcd_claim *claim,
                            const ProtobufCBinaryData *key, int64_t revision,
                            void (*look_again)(struct etcd *etcd, struct etcd_claim *claim))
 {
-    bool registered = false;
-    if (!hf__etcd_claim_set_blocker(claim, key) || !hf__etcd_watch_wait(etcd, claim, &registered))
-        hf__etcd_no_memory(etcd, claim);
-    else if (registered && claim->watch->last_change > revision && ++claim->tries < TRIES_MAX)
-        look_again(etcd, claim);
+    if (hf__etcd_claim_set_blocker(claim, key))
+        hf__etcd_wait(etcd, claim, revision, look_again);
     else
-        hf__etcd_finish(etcd, claim, HF_REFUSED);
+        hf__etcd_no_memory(etcd, claim);
 }
 
 /* The key is gone: now it can be said, or another one be put. */
@@ -284,7 +302,7 @@ static void hold_begin(struct etcd *etcd, struct etcd_claim *claim, int64_t revi
     hf__known_found(&claim->known, asked_by(claim), HF_WORD_GRANTED);
     claim->rests = claim->own_id == 0;
     claim->session->holds += claim->rests;
-    hf__etcd_watch_held(etcd, claim);
+    hf__etcd_watch_held(etcd, claim, revision);
     hf__etcd_finish(etcd, claim, HF_GRANTED);
 }
 
@@ -446,7 +464,7 @@ static void lower_answered(struct etcd *etcd, struct etcd_request *request,
     if (reply->status != HF_GRPC_OK) {
         hf__op_set_verdict(op, clean_up_failed(etcd, claim, HF_ASKED_LOWER, reply));
         if (op->out.verdict != HF_NO_ANSWER)
-            hf__etcd_watch_held(etcd, claim);
+            hf__etcd_watch_held(etcd, claim, INT64_MAX);
         hf__op_done(&etcd->base, op);
         return;
     }
@@ -459,7 +477,7 @@ static void lower_answered(struct etcd *etcd, struct etcd_request *request,
     op->out.lost = lost;
     if (!lost) {
         hf__etcd_claim_rename_to_reader(etcd, claim);
-        hf__etcd_watch_held(etcd, claim);
+        hf__etcd_watch_held(etcd, claim, hf__etcd_revision(txn->header));
     }
     hf__op_done(&etcd->base, op);
     if (lost)

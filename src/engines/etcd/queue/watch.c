@@ -348,10 +348,15 @@ static void held_due(struct hf_timer *timer)
     }
 }
 
-void hf__etcd_watch_held(struct etcd *etcd, struct etcd_claim *claim)
+void hf__etcd_watch_held(struct etcd *etcd, struct etcd_claim *claim, int64_t revision)
 {
-    if (claim->watch && claim->watch->registered)
+    if (claim->watch && claim->watch->registered) {
+        /* It may have told of the end of the key before we knew that the claim holds. */
+        /* mutant: etcd-key-that-went-before-its-grant-was-read */
+        if (claim->watch->last_change > revision)
+            look_at_own_key(etcd, claim);
         return;
+    }
     hf__etcd_watch_leave(etcd, claim);
     claim->held_at_ms = hf__etcd_now(etcd);
     /* mutant: etcd-held-key-is-watched */
@@ -421,9 +426,13 @@ static void take_events(struct etcd *etcd, struct etcd_watch *watch, const etcd_
     }
 }
 
-static void watch_registered(struct etcd *etcd, struct etcd_watch *watch)
+/* It tells what comes after this revision: a reply that shows an earlier one may be read when all
+ * has changed. */
+static void watch_registered(struct etcd *etcd, struct etcd_watch *watch, int64_t revision)
 {
     watch->registered = true;
+    if (revision > watch->last_change) /* mutant: etcd-watch-knows-its-beginning */
+        watch->last_change = revision;
     if (watch->unwanted) {
         watch_end(etcd, watch);
         return;
@@ -462,7 +471,7 @@ static void watch_take(struct etcd *etcd, const etcd_watch_reply *reply)
     if (reply->canceled)
         watch_given_up(etcd, watch);
     else if (reply->created)
-        watch_registered(etcd, watch);
+        watch_registered(etcd, watch, hf__etcd_revision(reply->header));
     else
         take_events(etcd, watch, reply);
 }
