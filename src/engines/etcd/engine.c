@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The engine `etcd:`: opening, closing, and its table. */
+/* The engine `etcd:`: opening, closing, what its connection carries, and its table. */
 #include "engines/etcd/kinds/kinds.h"
 
 #include "base/error.h"
@@ -19,7 +19,6 @@ static void close_now(struct etcd *etcd)
     hf__etcd_changes_free(etcd);
     HF_LIST_FOREACH (link, following, &etcd->claims) {
         struct etcd_claim *claim = HF_CONTAINER(link, struct etcd_claim, link);
-        claim->uses = 1; /* its requests have just been freed */
         if (claim->op)
             claim->op->engine.pointer = NULL;
         hf__etcd_claim_drop(claim);
@@ -43,13 +42,6 @@ static void goodbye_over(struct hf_timer *timer)
     close_now(HF_CONTAINER(timer, struct etcd, goodbye));
 }
 
-void hf__etcd_goodbye_done(struct etcd *etcd)
-{
-    /* What calls this is inside of the connection: it ends in the loop's next turn. */
-    if (--etcd->goodbyes == 0)
-        hf__timer_start(hf__etcd_loop(etcd), &etcd->goodbye, hf__etcd_now(etcd));
-}
-
 static void close_etcd(struct hf_engine *engine, void (*closed)(void *arg), void *arg)
 {
     struct etcd *etcd = (struct etcd *)engine;
@@ -62,6 +54,66 @@ static void close_etcd(struct hf_engine *engine, void (*closed)(void *arg), void
     hf__timer_start(hf__etcd_loop(etcd), &etcd->goodbye,
                     hf__etcd_now(etcd) + (waits ? GOODBYE_MS : 0));
 }
+
+/* ---- what the connection carries ---- */
+
+static void traffic_begins(struct etcd *etcd)
+{
+    hf__etcd_watch_again(etcd);
+    hf__etcd_beat_again(etcd);
+    hf__etcd_send_waiting(etcd);
+}
+
+/* Watches rely on the token that their stream has begun with. */
+static void has_new_token(struct etcd *etcd)
+{
+    hf__grpc_cancel(&etcd->watching);
+    hf__etcd_watches_disconnected(etcd);
+    hf__etcd_watch_again(etcd);
+    hf__etcd_send_waiting(etcd);
+}
+
+static void traffic_ends(struct etcd *etcd)
+{
+    hf__grpc_call_drop(&etcd->beats);
+    hf__grpc_call_drop(&etcd->watching);
+    hf__etcd_drop_done(etcd);
+    hf__etcd_beats_forget(etcd);
+    hf__etcd_watches_disconnected(etcd);
+}
+
+static bool is_wanted(const struct etcd *etcd)
+{
+    return !hf__list_empty(&etcd->waiting) || !hf__list_empty(&etcd->endings) ||
+           /* mutant: etcd-session-that-is-asked-about-connects */
+           hf__etcd_beats_are_wanted(etcd) || hf__etcd_watches_any(etcd);
+}
+
+static bool needs_streams(const struct etcd *etcd)
+{
+    return hf__etcd_session_is_granted(etcd) || hf__etcd_beats_are_wanted(etcd) ||
+           hf__etcd_watches_any(etcd);
+}
+
+static int64_t oldest(struct etcd *etcd)
+{
+    int64_t beat_ms = hf__etcd_oldest_beat(etcd);
+    struct hf_link *first = hf__list_first(&etcd->out);
+    int64_t sent_ms = first ? HF_CONTAINER(first, struct etcd_request, link)->sent_at_ms : HF_NEVER;
+    return sent_ms < beat_ms ? sent_ms : beat_ms;
+}
+
+static const struct etcd_traffic traffic = {
+    .begins = traffic_begins,
+    .has_new_token = has_new_token,
+    .ends = traffic_ends,
+    .leave_unanswered = hf__etcd_leave_unanswered,
+    .is_wanted = is_wanted,
+    .needs_streams = needs_streams,
+    .oldest = oldest,
+};
+
+/* ---- the table ---- */
 
 static int open_etcd(struct hf_engine **ret, const struct hf_host *host, struct hf_url *url,
                      hf_error *error)
@@ -88,9 +140,27 @@ static int open_etcd(struct hf_engine **ret, const struct hf_host *host, struct 
     hf__etcd_requests_open(etcd);
     hf__etcd_sessions_open(etcd);
     hf__etcd_watches_open(etcd);
-    hf__etcd_connection_open(etcd);
+    hf__etcd_connection_open(etcd, &traffic);
     *ret = &etcd->base;
     return HF_OK;
+}
+
+static void attempt(struct hf_engine *engine, struct hf_op *op)
+{
+    static etcd_go_on *const kinds[] = {
+        [HF_MUTEX] = hf__etcd_mutex_go_on,     [HF_FAIR] = hf__etcd_mutex_go_on,
+        [HF_READ] = hf__etcd_mutex_go_on,      [HF_UPGRADE] = hf__etcd_mutex_go_on,
+        [HF_WRITE] = hf__etcd_mutex_go_on,     [HF_PERMIT] = hf__etcd_semaphore_go_on,
+        [HF_COUNTER] = hf__etcd_counter_go_on, [HF_LATCH] = hf__etcd_latch_go_on,
+    };
+    hf__etcd_attempt((struct etcd *)engine, op, kinds[op->in.mode]);
+}
+
+static void release(struct hf_engine *engine, struct hf_op *op)
+{
+    struct etcd *etcd = (struct etcd *)engine;
+    if (op->in.mode != HF_COUNTER || !hf__etcd_counter_release(etcd, op))
+        hf__etcd_release_key(etcd, op);
 }
 
 static void dismiss(struct hf_engine *engine, struct hf_op *op)
@@ -155,8 +225,8 @@ const struct hf_engine_ops hf__etcd = {
             HF_CAP_TOKEN | HF_CAP_INSPECT | HF_CAP_INSPECT_ALL | HF_CAP_BREAK | HF_CAP_GUARD,
     .open = open_etcd,
     .close = close_etcd,
-    .attempt = hf__etcd_attempt,
-    .release = hf__etcd_release,
+    .attempt = attempt,
+    .release = release,
     .renew = hf__etcd_renew,
     .oneshot = oneshot,
     .dismiss = dismiss,

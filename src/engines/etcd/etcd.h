@@ -56,7 +56,7 @@ struct etcd_method {
 };
 
 extern const struct etcd_method hf__etcd_range, hf__etcd_txn, hf__etcd_lease_grant,
-    hf__etcd_lease_revoke, hf__etcd_authenticate, hf__etcd_status;
+    hf__etcd_lease_revoke, hf__etcd_status;
 
 /* What has become of a request (status.c). Only what is known to mean so is a refusal. */
 enum etcd_word {
@@ -112,12 +112,12 @@ struct etcd_request {
         struct hf_oneshot *oneshot;
         void *arg;
     };
-    bool of_claim, of_session;
-    bool is_out;      /* counted in etcd->out_count */
-    unsigned refused; /* how often, before anything was done for it */
-    unsigned pauses;  /* so far */
-    unsigned token;   /* the number of the one that it was sent with */
-    int64_t pause_ms; /* before it is sent; 0: none */
+    void (*drop)(void *arg); /* what `arg` is counted by; NULL: it is not */
+    bool is_out;             /* counted in etcd->out_count */
+    unsigned refused;        /* how often, before anything was done for it */
+    unsigned pauses;         /* so far */
+    unsigned token;          /* the number of the one that it was sent with */
+    int64_t pause_ms;        /* before it is sent; 0: none */
     struct hf_timer pause;
     int64_t limit_ms; /* for its reply; 0: none but the connection's */
     int64_t sent_at_ms;
@@ -129,12 +129,6 @@ struct etcd_request {
 /* NULL: out of memory. */
 struct etcd_request *hf__etcd_request(struct etcd *etcd, const struct etcd_method *method,
                                       etcd_answered *answered);
-struct etcd_request *hf__etcd_claim_request(struct etcd *etcd, struct etcd_claim *claim,
-                                            const struct etcd_method *method,
-                                            etcd_answered *answered);
-struct etcd_request *hf__etcd_session_request(struct etcd *etcd, struct etcd_session *session,
-                                              const struct etcd_method *method,
-                                              etcd_answered *answered);
 /* Sends the message, or keeps it until there is a connection, and room for it there. A server that
  * has too much to do is asked again after pauses. */
 void hf__etcd_ask(struct etcd *etcd, struct etcd_request *request, const ProtobufCMessage *message);
@@ -161,7 +155,18 @@ bool hf__etcd_is_lease_gone(const struct etcd_reply *reply);
 
 /* ---- connection.c ---- */
 
-void hf__etcd_connection_open(struct etcd *etcd);
+/* What it carries, for all parts that use it (engine.c). */
+struct etcd_traffic {
+    void (*begins)(struct etcd *etcd); /* there is a connection */
+    void (*has_new_token)(struct etcd *etcd);
+    void (*ends)(struct etcd *etcd);                       /* with the connection */
+    void (*leave_unanswered)(struct etcd *etcd, bool all); /* likewise, after that */
+    bool (*is_wanted)(const struct etcd *etcd);
+    bool (*needs_streams)(const struct etcd *etcd); /* beats, watches, or what needs them */
+    int64_t (*oldest)(struct etcd *etcd);           /* when the oldest without a reply has left */
+};
+
+void hf__etcd_connection_open(struct etcd *etcd, const struct etcd_traffic *traffic);
 void hf__etcd_connection_close(struct etcd *etcd);
 /* A server that knows no leader refuses it at once, if it needs one. False: out of memory, or the
  * server takes no calls; the connection is broken then. */
@@ -180,7 +185,7 @@ void hf__etcd_leave_member(struct etcd *etcd, const char *why);
 /* A stream has ended that should not: so does the connection. */
 void hf__etcd_stream_ended(struct etcd *etcd, const struct hf_grpc_call *call, const char *what);
 
-/* ---- session.c, heartbeat.c ---- */
+/* ---- session.c: sessions, and their heartbeats ---- */
 
 enum etcd_session_state {
     ETCD_SESSION_NEW,    /* no server has heard of it, as far as we know */
@@ -192,14 +197,20 @@ enum etcd_session_state {
 /* Heartbeats of one session that have no reply yet. */
 #define ETCD_BEATS_MAX 8u
 
+/* What goes on once a session is known to live, or hears why it cannot. */
+struct etcd_wait {
+    struct hf_link link; /* in the session's `waiting` */
+    void (*go_on)(struct etcd *etcd, struct etcd_wait *wait);
+    void (*fail)(struct etcd *etcd, struct etcd_wait *wait, const struct etcd_reply *reply);
+};
+
 struct etcd_session {
     struct hf_lease lease;
     struct hf_link link; /* in etcd->living, or ->endings */
     enum etcd_session_state state;
     int64_t id;             /* of the lease; ours */
     int64_t length_ms;      /* that is asked for */
-    struct hf_link waiting; /* claims that go on once it is known to live */
-    struct hf_link changes; /* of a value, likewise */
+    struct hf_link waiting; /* claims, or changes of values */
     struct hf_link marks;   /* that no change has */
     unsigned mark_count;
     int64_t beats[ETCD_BEATS_MAX]; /* when they left */
@@ -217,20 +228,17 @@ void hf__etcd_session_drop(struct etcd_session *session);
 struct etcd_session *hf__etcd_session_current(struct etcd *etcd);
 /* The one that marks of changes rest on. NULL: out of memory. */
 struct etcd_session *hf__etcd_session_of_marks(struct etcd *etcd);
-/* False: the claim goes on by hf__etcd_session_ready when the session is known to live. */
-bool hf__etcd_session_is_ready(struct etcd *etcd, struct etcd_claim *claim);
 bool hf__etcd_session_is_known(const struct etcd *etcd, const struct etcd_session *session);
-/* The change goes on by hf__etcd_change_go_on. */
 void hf__etcd_session_await(struct etcd *etcd, struct etcd_session *session,
-                            struct etcd_change *change);
+                            struct etcd_wait *wait);
 /* Nothing rests on it any more. `over`: nor is anything of it left at the servers. */
 void hf__etcd_session_lose(struct etcd *etcd, struct etcd_session *session, bool over);
-/* A request that the claim has given up may still be executed: nothing new rests on its session
- * from now on, which ends when no key does. */
-void hf__etcd_session_doubt(struct etcd *etcd, struct etcd_claim *claim);
-/* The claim's key could not be deleted: the same, and its session ends as soon as no lock that is
- * held rests on it. Claims that wait there lose their places. */
-void hf__etcd_session_is_stuck(struct etcd *etcd, struct etcd_claim *claim);
+/* A request that was given up may still be executed: nothing new rests on the session from now on,
+ * which ends when no key does. */
+void hf__etcd_session_doubt(struct etcd *etcd, struct etcd_session *session);
+/* A key could not be deleted: the same, and the session ends as soon as no lock that is held rests
+ * on it. Claims that wait there lose their places. */
+void hf__etcd_session_is_stuck(struct etcd *etcd, struct etcd_session *session);
 /* It was the key of a claim that is over. */
 void hf__etcd_sessions_are_stuck(struct etcd *etcd);
 /* It is not known to have ended. */
@@ -238,13 +246,15 @@ bool hf__etcd_session_lives(struct etcd *etcd, struct etcd_session *session);
 void hf__etcd_session_confirm(struct etcd *etcd, struct etcd_session *session, int64_t asked_at_ms,
                               int64_t ttl_ms);
 void hf__etcd_renew(struct hf_engine *engine, struct hf_lease *lease);
+/* A lease in whole seconds: never less than was asked for, and as much as etcd takes at most. */
+int64_t hf__etcd_ttl_of(int64_t lease_ms);
 void hf__etcd_sessions_open(struct etcd *etcd);
 /* A claim has no key on it any more. */
 void hf__etcd_session_left(struct etcd *etcd, struct etcd_session *session);
 /* Revokes what is left; etcd->goodbyes says how many replies are missing. */
 void hf__etcd_sessions_close(struct etcd *etcd);
 void hf__etcd_sessions_free(struct etcd *etcd);
-/* Claims that waited for the session hear why they cannot go on; NULL: for any that no grant is out
+/* What waited for the session hears why it cannot go on; NULL: for any that no grant is out
  * for. */
 void hf__etcd_session_fail(struct etcd *etcd, struct etcd_session *session,
                            const struct etcd_reply *reply);
@@ -252,8 +262,8 @@ void hf__etcd_session_fail(struct etcd *etcd, struct etcd_session *session,
 void hf__etcd_beat(struct etcd *etcd, struct etcd_session *session);
 /* What rests on one is held, or it is being waited for. */
 bool hf__etcd_beats_are_wanted(const struct etcd *etcd);
-/* Beats, watches, or what needs them. */
-bool hf__etcd_needs_streams(const struct etcd *etcd);
+/* One is being made. */
+bool hf__etcd_session_is_granted(const struct etcd *etcd);
 /* A new connection: for those sessions. */
 void hf__etcd_beat_again(struct etcd *etcd);
 /* When the oldest heartbeat without a reply has left, or HF_NEVER. */
@@ -262,8 +272,6 @@ void hf__etcd_beats_forget(struct etcd *etcd);
 
 /* ---- own_lease.c ---- */
 
-/* A lease in whole seconds: never less than was asked for, and as much as etcd takes at most. */
-int64_t hf__etcd_ttl_of(int64_t lease_ms);
 /* Asks for a lease of that length, and puts the claim's key on it. */
 void hf__etcd_own_lease_begin(struct etcd *etcd, struct etcd_claim *claim, int64_t lease_ms,
                               etcd_moved *moved);
@@ -273,12 +281,15 @@ void hf__etcd_renew_own_lease(struct etcd *etcd, struct hf_oneshot *oneshot);
 
 /* ---- claim.c: what a claim has at the servers ---- */
 
+typedef void etcd_go_on(struct etcd *etcd, struct etcd_claim *claim);
+
 struct etcd_claim {
     struct hf_link link; /* in etcd->claims, or spare */
     char *key;           /* "name/..."; then `blocking`, and its end, in the same memory */
     size_t key_room;
     /* What follows ends with the claim. */
-    struct hf_link wait_link;     /* in its session's `waiting` */
+    struct etcd_wait wait;        /* for its session */
+    etcd_go_on *go_on;            /* of its kind */
     struct hf_link watch_link;    /* in its watch's `claims` */
     struct hf_link held_link;     /* in etcd->unwatched: held, and not watched yet */
     struct etcd_watch *watch;     /* NULL: none */
@@ -317,11 +328,14 @@ struct etcd_claim {
 };
 
 /* NULL: out of memory. */
-struct etcd_claim *hf__etcd_claim_new(struct etcd *etcd, struct hf_op *op);
+struct etcd_claim *hf__etcd_claim_new(struct etcd *etcd, struct hf_op *op,
+                                      void (*lease_is_over)(struct hf_own_end *end));
+/* Likewise. The claim lives until the request has answered. */
+struct etcd_request *hf__etcd_claim_request(struct etcd *etcd, struct etcd_claim *claim,
+                                            const struct etcd_method *method,
+                                            etcd_answered *answered);
 void hf__etcd_claim_drop(struct etcd_claim *claim);
 void hf__etcd_claims_free(struct etcd *etcd);
-/* The claim has nothing to do with it any more. */
-void hf__etcd_claim_leave(struct etcd *etcd, struct etcd_claim *claim);
 /* Gives it a key that no claim has under this session. */
 bool hf__etcd_claim_name_key(struct etcd *etcd, struct etcd_claim *claim);
 void hf__etcd_claim_forget_key(struct etcd_claim *claim);
@@ -335,12 +349,13 @@ bool hf__etcd_claim_is_writer(const struct etcd_claim *claim);
 size_t hf__etcd_claim_reader_key(const struct etcd_claim *claim, char room[ETCD_KEY_SIZE]);
 /* The other one of the two keys of a claim that is or was a writer. 0: it has one key. */
 size_t hf__etcd_claim_other_key(const struct etcd_claim *claim, char room[ETCD_KEY_SIZE]);
+/* It holds its session up no more. */
+void hf__etcd_claim_stop_resting(struct etcd_claim *claim);
 /* The hold is lost, though its session is not. */
 void hf__etcd_claim_lost(struct etcd_claim *claim, const char *why);
 /* It has that key now. */
 void hf__etcd_claim_rename_to_reader(struct etcd *etcd, struct etcd_claim *claim);
 bool hf__etcd_claim_set_blocker(struct etcd_claim *claim, const ProtobufCBinaryData *key);
-void hf__etcd_claims_close(struct etcd *etcd);
 
 static inline bool hf__etcd_holds(const struct etcd_claim *claim)
 {
@@ -363,14 +378,20 @@ static inline struct etcd_bytes hf__etcd_key_of(const struct etcd_claim *claim)
     return hf__etcd_bytes(claim->key, claim->key_length);
 }
 
+/* What a key says of its claim (note.h). Returns the length. */
+size_t hf__etcd_claim_note(const struct etcd *etcd, const struct etcd_claim *claim,
+                           int64_t lease_ms, char text[ETCD_NOTE_SIZE]);
 /* The key, and the revision of its creation, as text. */
 void hf__etcd_guard(struct etcd *etcd, struct hf_oneshot *oneshot);
 
 /* ---- lock.c: the life of a claim ---- */
 
-void hf__etcd_attempt(struct hf_engine *engine, struct hf_op *op);
-/* What it has begun goes on, as its session is known to live. */
-void hf__etcd_go_on(struct etcd *etcd, struct etcd_claim *claim);
+void hf__etcd_claims_close(struct etcd *etcd);
+/* The claim has nothing to do with it any more. */
+void hf__etcd_leave(struct etcd *etcd, struct etcd_claim *claim);
+
+/* `kind` asks the server, as this kind of lock does, once there is a session. */
+void hf__etcd_attempt(struct etcd *etcd, struct hf_op *op, etcd_go_on *kind);
 /* A transaction of an attempt. NULL: out of memory, which the claim has heard. */
 struct etcd_request *hf__etcd_attempt_request(struct etcd *etcd, struct etcd_claim *claim,
                                               etcd_answered *answered);
@@ -400,17 +421,16 @@ void hf__etcd_refuse(struct etcd *etcd, struct etcd_claim *claim);
 /* Refused, until something lets it in. `revision` is that of the read that has shown what is in the
  * way: where that has changed since, the claim looks again at once. */
 void hf__etcd_wait(struct etcd *etcd, struct etcd_claim *claim, int64_t revision,
-                   void (*look_again)(struct etcd *etcd, struct etcd_claim *claim));
+                   etcd_go_on *look_again);
 /* The same, until this key goes or changes. */
 void hf__etcd_wait_for_key(struct etcd *etcd, struct etcd_claim *claim,
                            const ProtobufCBinaryData *key, int64_t revision,
-                           void (*look_again)(struct etcd *etcd, struct etcd_claim *claim));
+                           etcd_go_on *look_again);
 /* Nothing is in its way, as a read at this revision shows. */
 void hf__etcd_grant(struct etcd *etcd, struct etcd_claim *claim, int64_t revision);
 /* Of a counter's units, or an open latch: its key was deleted in the transaction that shows it. */
 void hf__etcd_grant_without_key(struct etcd *etcd, struct etcd_claim *claim);
 
-void hf__etcd_release(struct hf_engine *engine, struct hf_op *op);
 void hf__etcd_release_no_memory(struct etcd *etcd, struct hf_op *op);
 /* What a release has to do with the claim's key. */
 void hf__etcd_release_key(struct etcd *etcd, struct hf_op *op);
@@ -465,9 +485,6 @@ void hf__etcd_key_lists_free(struct etcd *etcd);
 
 /* Shows what there is, or breaks a lock. */
 void hf__etcd_look(struct etcd *etcd, struct hf_oneshot *oneshot);
-/* What a key says of its claim (note.h). Returns the length. */
-size_t hf__etcd_claim_note(const struct etcd *etcd, const struct etcd_claim *claim,
-                           int64_t lease_ms, char text[ETCD_NOTE_SIZE]);
 
 /* ---- doctor.c ---- */
 
@@ -480,6 +497,7 @@ struct etcd {
     struct etcd_settings settings;
     struct hf_peer peer;
     struct hf_grpc grpc;
+    const struct etcd_traffic *traffic;
     struct hf_task flush;
     struct hf_grpc_call authenticate;
     char *token;     /* of the user, for this connection; NULL: none */
@@ -533,8 +551,5 @@ static inline bool hf__etcd_can_send(const struct etcd *etcd)
 {
     return hf__peer_is_ready(&etcd->peer) && !etcd->authenticate.channel;
 }
-
-/* The last goodbye was answered, or is not waited for. */
-void hf__etcd_goodbye_done(struct etcd *etcd);
 
 #endif

@@ -29,6 +29,9 @@ static void read_state(struct etcd_change *change);
 
 /* ---- memory ---- */
 
+static void wait_over(struct etcd *etcd, struct etcd_wait *wait);
+static void wait_failed(struct etcd *etcd, struct etcd_wait *wait, const struct etcd_reply *reply);
+
 static void pause_over(struct hf_timer *timer)
 {
     read_state(HF_CONTAINER(timer, struct etcd_change, pause));
@@ -45,7 +48,9 @@ struct etcd_change *hf__etcd_change_new(struct etcd *etcd, const struct etcd_cha
     change->kind = kind;
     change->etcd = etcd;
     change->number = ++etcd->changed;
-    hf__link_init(&change->wait_link);
+    hf__link_init(&change->wait.link);
+    change->wait.go_on = wait_over;
+    change->wait.fail = wait_failed;
     hf__timer_init(&change->pause, pause_over);
     hf__list_append(&etcd->changes, &change->link);
     return change;
@@ -53,7 +58,7 @@ struct etcd_change *hf__etcd_change_new(struct etcd *etcd, const struct etcd_cha
 
 static void leave_session(struct etcd_change *change)
 {
-    hf__link_remove(&change->wait_link);
+    hf__link_remove(&change->wait.link);
     if (change->mark)
         hf__etcd_mark_give_back(change->session, change->mark);
     change->mark = NULL;
@@ -103,9 +108,15 @@ static void no_memory(struct etcd_change *change)
     hf__etcd_change_fail(change, HF_ENOMEM, "out of memory for a request");
 }
 
-void hf__etcd_change_give_up(struct etcd_change *change, const struct etcd_reply *reply)
+static void give_up(struct etcd_change *change, const struct etcd_reply *reply)
 {
     hf__etcd_change_end(change, hf__etcd_explain(change->etcd, reply, change->error));
+}
+
+static void wait_failed(struct etcd *etcd, struct etcd_wait *wait, const struct etcd_reply *reply)
+{
+    (void)etcd;
+    give_up(HF_CONTAINER(wait, struct etcd_change, wait), reply);
 }
 
 static const char *shown_name(const struct etcd_change *change)
@@ -158,7 +169,7 @@ static void failed(struct etcd_change *change, const struct etcd_reply *reply)
     else if (missing && !change->etcd->closing && change->silences++ < SILENCES_MAX)
         pause_for(change, (int64_t)2 * SILENCE_MS << doublings);
     else
-        hf__etcd_change_give_up(change, reply);
+        give_up(change, reply);
 }
 
 /* ---- reading ---- */
@@ -395,9 +406,9 @@ void hf__etcd_change_write(struct etcd_change *change)
 
 /* ---- the beginning ---- */
 
-void hf__etcd_change_go_on(struct etcd_change *change)
+static void wait_over(struct etcd *etcd, struct etcd_wait *wait)
 {
-    struct etcd *etcd = change->etcd;
+    struct etcd_change *change = HF_CONTAINER(wait, struct etcd_change, wait);
     size_t root = strlen(etcd->settings.root);
     if (change->session->state != ETCD_SESSION_ALIVE) {
         leave_session(change);
@@ -427,7 +438,7 @@ void hf__etcd_change_begin(struct etcd_change *change)
     }
     change->session = hf__etcd_session_use(session);
     if (hf__etcd_session_is_known(etcd, session))
-        hf__etcd_change_go_on(change);
+        wait_over(etcd, &change->wait);
     else
-        hf__etcd_session_await(etcd, session, change);
+        hf__etcd_session_await(etcd, session, &change->wait);
 }

@@ -32,8 +32,8 @@ struct etcd_change_kind {
 struct etcd_change {
     const struct etcd_change_kind *kind;
     struct etcd *etcd;
-    struct hf_link link;      /* in etcd->changes */
-    struct hf_link wait_link; /* in its session's `changes` */
+    struct hf_link link;   /* in etcd->changes */
+    struct etcd_wait wait; /* for its session */
     struct hf_timer pause;
     struct etcd_layout layout;
     /* Of a claim: its key, which goes when the change is done; and the revision of that. */
@@ -82,9 +82,6 @@ __attribute__((format(printf, 3, 4))) void hf__etcd_change_fail(struct etcd_chan
                                                                 int code, const char *format, ...);
 /* `change->write` says what. */
 void hf__etcd_change_write(struct etcd_change *change);
-/* Claims that waited for the session. */
-void hf__etcd_change_go_on(struct etcd_change *change);
-void hf__etcd_change_give_up(struct etcd_change *change, const struct etcd_reply *reply);
 
 /* ---- mark.c ---- */
 

@@ -245,7 +245,7 @@ static void settled(struct etcd_change *change, int code)
     struct hf_op *op = claim->op;
     claim->change = hf__known_is_open(&change->known) ? change : NULL;
     if (code == HF_OK && change->done) {
-        hf__etcd_claim_leave(etcd, claim);
+        hf__etcd_leave(etcd, claim);
         op->engine.word[0] = TAKEN;
         begin_return(etcd, op);
     } else if (code == HF_OK || change->lost) {

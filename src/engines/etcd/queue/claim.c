@@ -3,6 +3,7 @@
  * own. The keys are those of Go's concurrency.Mutex (name/LEASE, with a number behind it where
  * another claim of this client has that key already) and of its recipes' RWMutex (name/read/NUMBER,
  * name/write/NUMBER); kinds.h has those of semaphores, counters and latches. */
+#include "engines/common/findings.h"
 #include "engines/etcd/kinds/kinds.h"
 
 #include "base/rand.h"
@@ -11,6 +12,7 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #define READERS "read/"
 #define WRITERS "write/"
@@ -22,10 +24,9 @@
 /* As many are kept for the next ones: once warm, a lock allocates nothing. */
 #define SPARE_CLAIMS_MAX 256u
 /* All of it but what the next one uses. */
-#define END_OF_CLAIM(claim)                                                                        \
-    &(claim)->wait_link, sizeof *(claim)-offsetof(struct etcd_claim, wait_link)
+#define END_OF_CLAIM(claim) &(claim)->wait, sizeof *(claim)-offsetof(struct etcd_claim, wait)
 
-static void stop_resting(struct etcd_claim *claim)
+void hf__etcd_claim_stop_resting(struct etcd_claim *claim)
 {
     if (claim->rests)
         claim->session->holds--;
@@ -34,21 +35,11 @@ static void stop_resting(struct etcd_claim *claim)
 
 void hf__etcd_claim_lost(struct etcd_claim *claim, const char *why)
 {
-    stop_resting(claim);
+    hf__etcd_claim_stop_resting(claim);
     hf__op_lost(claim->op, why);
 }
 
 /* ---- memory ---- */
-
-static void lease_is_over(struct hf_own_end *end)
-{
-    struct etcd_claim *claim = HF_CONTAINER(end, struct etcd_claim, end);
-    struct etcd *etcd = HF_CONTAINER(end->lease.engine, struct etcd, base);
-    claim->over = true;
-    stop_resting(claim);
-    hf__etcd_watch_leave(etcd, claim);
-    hf__etcd_delete_quietly(etcd, claim);
-}
 
 static bool make_keys(struct etcd *etcd, struct etcd_claim *claim)
 {
@@ -80,7 +71,8 @@ static bool make_keys(struct etcd *etcd, struct etcd_claim *claim)
 }
 
 /* One that is over, with the memory of its keys, or a new one. */
-struct etcd_claim *hf__etcd_claim_new(struct etcd *etcd, struct hf_op *op)
+struct etcd_claim *hf__etcd_claim_new(struct etcd *etcd, struct hf_op *op,
+                                      void (*lease_is_over)(struct hf_own_end *end))
 {
     struct hf_link *link = hf__list_pop(&etcd->spare_claims);
     struct etcd_claim *claim = link ? HF_CONTAINER(link, struct etcd_claim, link)
@@ -107,7 +99,7 @@ struct etcd_claim *hf__etcd_claim_new(struct etcd *etcd, struct hf_op *op)
         return NULL;
     }
     hf__list_append(&etcd->claims, &claim->link);
-    hf__link_init(&claim->wait_link);
+    hf__link_init(&claim->wait.link);
     hf__link_init(&claim->watch_link);
     hf__link_init(&claim->held_link);
     hf__link_init(&claim->key_link);
@@ -140,6 +132,24 @@ void hf__etcd_claim_drop(struct etcd_claim *claim)
     hf__set_aside(END_OF_CLAIM(claim));
 }
 
+static void request_over(void *arg)
+{
+    hf__etcd_claim_drop(arg);
+}
+
+struct etcd_request *hf__etcd_claim_request(struct etcd *etcd, struct etcd_claim *claim,
+                                            const struct etcd_method *method,
+                                            etcd_answered *answered)
+{
+    struct etcd_request *request = hf__etcd_request(etcd, method, answered);
+    if (request) {
+        request->drop = request_over;
+        request->claim = claim;
+        claim->uses++;
+    }
+    return request;
+}
+
 void hf__etcd_claims_free(struct etcd *etcd)
 {
     struct hf_link *link;
@@ -148,32 +158,6 @@ void hf__etcd_claims_free(struct etcd *etcd)
         free(claim->key);
         free(claim);
     }
-}
-
-static void rest(struct etcd *etcd, struct etcd_claim *claim)
-{
-    hf__etcd_watch_leave(etcd, claim);
-    hf__link_remove(&claim->wait_link);
-    hf__own_end_stop(&claim->end);
-}
-
-void hf__etcd_claim_leave(struct etcd *etcd, struct etcd_claim *claim)
-{
-    struct hf_op *op = claim->op;
-    rest(etcd, claim);
-    if (!op)
-        return;
-    hf__etcd_own_lease_drop(etcd, claim);
-    op->engine.pointer = NULL;
-    op->out.rests_on = NULL;
-    claim->op = NULL;
-    hf__etcd_claim_drop(claim);
-}
-
-void hf__etcd_claims_close(struct etcd *etcd)
-{
-    HF_LIST_FOREACH (link, following, &etcd->claims)
-        rest(etcd, HF_CONTAINER(link, struct etcd_claim, link));
 }
 
 /* ---- its key ---- */
@@ -242,13 +226,6 @@ bool hf__etcd_claim_name_key(struct etcd *etcd, struct etcd_claim *claim)
     struct etcd_session *session = hf__etcd_session_current(etcd);
     if (!session)
         return false;
-    if (claim->session) {
-        claim->op->out.rests_on = NULL;
-        hf__etcd_watch_leave(etcd, claim);
-        /* A move without a reply may have put the key on a lease that outlives its session. */
-        hf__etcd_own_lease_drop(etcd, claim); /* mutant: etcd-key-before-ends-with-its-own-lease */
-        hf__etcd_claim_forget_key(claim);
-    }
     if (!claim->session) {
         claim->session = hf__etcd_session_use(session);
     } else if (claim->session != session) {
@@ -268,7 +245,7 @@ void hf__etcd_claim_forget_key(struct etcd_claim *claim)
 {
     struct etcd *etcd = HF_CONTAINER(claim->end.lease.engine, struct etcd, base);
     hf__link_remove(&claim->key_link);
-    stop_resting(claim);
+    hf__etcd_claim_stop_resting(claim);
     if (claim->key_length > 0)
         hf__etcd_session_left(etcd, claim->session);
     claim->key_length = 0;
@@ -344,6 +321,29 @@ bool hf__etcd_claim_set_blocker(struct etcd_claim *claim, const ProtobufCBinaryD
     memcpy(claim->blocker, key->data, key->len);
     claim->blocker_length = key->len;
     return true;
+}
+
+/* ---- what its key says of it ---- */
+
+size_t hf__etcd_claim_note(const struct etcd *etcd, const struct etcd_claim *claim,
+                           int64_t lease_ms, char text[ETCD_NOTE_SIZE])
+{
+    const struct hf_host *host = etcd->base.host;
+    const struct hf_op *op = claim->op;
+    const char *owner =
+        op->in.owner_text && *op->in.owner_text ? op->in.owner_text : host->owner_text;
+    if (op->in.election) /* mutant: etcd-candidate-says-more-than-its-text */
+        return (size_t)snprintf(text, ETCD_NOTE_SIZE, "%.127s", owner);
+    struct etcd_note note = {
+        .mode = op->in.mode,
+        .permits = op->in.permits ? op->in.permits : 1,
+        .pid = getpid(),
+        .since_ms = hf__finding_wall_ms(),
+        .lease_ms = lease_ms,
+    };
+    snprintf(note.host, sizeof note.host, "%.63s", host->host_name);
+    snprintf(note.owner, sizeof note.owner, "%.127s", owner);
+    return hf__etcd_note_write(&note, text);
 }
 
 /* ---- what other transactions compare ---- */

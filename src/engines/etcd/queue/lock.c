@@ -17,7 +17,46 @@
 /* The pause before a deletion is asked for again that no caller waits for. */
 #define DELETE_AGAIN_MS 200
 
+/* ---- leaving ---- */
+
+static void rest(struct etcd *etcd, struct etcd_claim *claim)
+{
+    hf__etcd_watch_leave(etcd, claim);
+    hf__link_remove(&claim->wait.link);
+    hf__own_end_stop(&claim->end);
+}
+
+void hf__etcd_leave(struct etcd *etcd, struct etcd_claim *claim)
+{
+    struct hf_op *op = claim->op;
+    rest(etcd, claim);
+    if (!op)
+        return;
+    hf__etcd_own_lease_drop(etcd, claim);
+    op->engine.pointer = NULL;
+    op->out.rests_on = NULL;
+    claim->op = NULL;
+    hf__etcd_claim_drop(claim);
+}
+
+void hf__etcd_claims_close(struct etcd *etcd)
+{
+    HF_LIST_FOREACH (link, following, &etcd->claims)
+        rest(etcd, HF_CONTAINER(link, struct etcd_claim, link));
+}
+
 /* ---- an attempt ---- */
+
+static void go_on(struct etcd *etcd, struct etcd_wait *wait);
+
+/* A request that it has given up may still be executed. */
+static void doubt(struct etcd *etcd, struct etcd_claim *claim)
+{
+    hf__etcd_session_doubt(etcd, claim->session);
+    /* mutant: etcd-late-key-is-watched */
+    if (hf__etcd_may_have_key(claim))
+        hf__etcd_watch_orphan(etcd, claim);
+}
 
 static void attempt_begin(struct etcd *etcd, struct etcd_claim *claim)
 {
@@ -28,43 +67,65 @@ static void attempt_begin(struct etcd *etcd, struct etcd_claim *claim)
         hf__etcd_withdraw(etcd, claim, HF_NO_ANSWER);
         return;
     }
+    if (!same && claim->session && hf__etcd_session_current(etcd)) {
+        claim->op->out.rests_on = NULL;
+        hf__etcd_watch_leave(etcd, claim);
+        /* A move without a reply may have put the key on a lease that outlives its session. */
+        hf__etcd_own_lease_drop(etcd, claim); /* mutant: etcd-key-before-ends-with-its-own-lease */
+        hf__etcd_claim_forget_key(claim);
+    }
     if (!same && !hf__etcd_claim_name_key(etcd, claim)) {
         hf__op_explain(claim->op, HF_ENOMEM, 0, "out of memory for a session");
         hf__etcd_finish(etcd, claim, HF_NO_ANSWER);
         return;
     }
-    if (hf__etcd_session_is_ready(etcd, claim))
-        hf__etcd_go_on(etcd, claim);
+    if (hf__etcd_session_is_known(etcd, claim->session))
+        go_on(etcd, &claim->wait);
+    else
+        hf__etcd_session_await(etcd, claim->session, &claim->wait);
 }
 
-void hf__etcd_attempt(struct hf_engine *engine, struct hf_op *op)
+/* What it has begun goes on, as its session is known to live. */
+static void go_on(struct etcd *etcd, struct etcd_wait *wait)
 {
-    struct etcd *etcd = (struct etcd *)engine;
+    struct etcd_claim *claim = HF_CONTAINER(wait, struct etcd_claim, wait);
+    if (claim->session->state != ETCD_SESSION_ALIVE)
+        attempt_begin(etcd, claim);
+    else
+        claim->go_on(etcd, claim);
+}
+
+static void wait_failed(struct etcd *etcd, struct etcd_wait *wait, const struct etcd_reply *reply)
+{
+    hf__etcd_fail(etcd, HF_CONTAINER(wait, struct etcd_claim, wait), reply);
+}
+
+static void lease_is_over(struct hf_own_end *end)
+{
+    struct etcd_claim *claim = HF_CONTAINER(end, struct etcd_claim, end);
+    struct etcd *etcd = HF_CONTAINER(end->lease.engine, struct etcd, base);
+    claim->over = true;
+    hf__etcd_claim_stop_resting(claim);
+    hf__etcd_watch_leave(etcd, claim);
+    hf__etcd_delete_quietly(etcd, claim);
+}
+
+void hf__etcd_attempt(struct etcd *etcd, struct hf_op *op, etcd_go_on *kind)
+{
     struct etcd_claim *claim = op->engine.pointer;
     if (!claim)
-        claim = hf__etcd_claim_new(etcd, op);
+        claim = hf__etcd_claim_new(etcd, op, lease_is_over);
     if (!claim) {
         hf__op_explain(op, HF_ENOMEM, 0, "out of memory for a place in a queue");
         op->out.verdict = HF_FAILED;
-        hf__op_done(engine, op);
+        hf__op_done(&etcd->base, op);
         return;
     }
+    claim->go_on = kind;
+    claim->wait.go_on = go_on;
+    claim->wait.fail = wait_failed;
     claim->tries = claim->looks = 0;
     attempt_begin(etcd, claim);
-}
-
-void hf__etcd_go_on(struct etcd *etcd, struct etcd_claim *claim)
-{
-    if (claim->session->state != ETCD_SESSION_ALIVE)
-        attempt_begin(etcd, claim);
-    else if (claim->op->in.mode == HF_PERMIT)
-        hf__etcd_semaphore_go_on(etcd, claim);
-    else if (claim->op->in.mode == HF_COUNTER)
-        hf__etcd_counter_go_on(etcd, claim);
-    else if (claim->op->in.mode == HF_LATCH)
-        hf__etcd_latch_go_on(etcd, claim);
-    else
-        hf__etcd_mutex_go_on(etcd, claim);
 }
 
 void hf__etcd_no_memory(struct etcd *etcd, struct etcd_claim *claim)
@@ -139,7 +200,7 @@ void hf__etcd_fail(struct etcd *etcd, struct etcd_claim *claim, const struct etc
     }
     /* What refuses the attempt may refuse the deletion. */
     if (hf__known_found(known, asked_by(claim), HF_WORD_NEVER) == HF_KNOWN_WITHDRAW) {
-        hf__etcd_session_doubt(etcd, claim);
+        doubt(etcd, claim);
         hf__etcd_delete_quietly(etcd, claim);
     }
     claim->op->out.contacted = definite;
@@ -174,7 +235,7 @@ void hf__etcd_begin_again(struct etcd *etcd, struct etcd_claim *claim)
 {
     hf__known_found(&claim->known, asked_by(claim), HF_WORD_REFUSED);
     if (hf__etcd_may_have_key(claim))
-        hf__etcd_session_doubt(etcd, claim);
+        doubt(etcd, claim);
     hf__etcd_claim_forget_key(claim);
     if (++claim->tries < TRIES_MAX) {
         attempt_begin(etcd, claim);
@@ -198,8 +259,8 @@ void hf__etcd_finish(struct etcd *etcd, struct etcd_claim *claim, enum hf_verdic
         op->out.rests_on = &claim->session->lease;
     if (verdict == HF_FAILED || (verdict == HF_REFUSED && !op->in.enqueue)) {
         if (hf__etcd_may_have_key(claim))
-            hf__etcd_session_doubt(etcd, claim);
-        hf__etcd_claim_leave(etcd, claim);
+            doubt(etcd, claim);
+        hf__etcd_leave(etcd, claim);
     }
     hf__op_done(&etcd->base, op);
 }
@@ -211,7 +272,7 @@ void hf__etcd_refuse(struct etcd *etcd, struct etcd_claim *claim)
 }
 
 void hf__etcd_wait(struct etcd *etcd, struct etcd_claim *claim, int64_t revision,
-                   void (*look_again)(struct etcd *etcd, struct etcd_claim *claim))
+                   etcd_go_on *look_again)
 {
     struct hf_op *op = claim->op;
     bool registered = false;
@@ -230,8 +291,7 @@ void hf__etcd_wait(struct etcd *etcd, struct etcd_claim *claim, int64_t revision
 }
 
 void hf__etcd_wait_for_key(struct etcd *etcd, struct etcd_claim *claim,
-                           const ProtobufCBinaryData *key, int64_t revision,
-                           void (*look_again)(struct etcd *etcd, struct etcd_claim *claim))
+                           const ProtobufCBinaryData *key, int64_t revision, etcd_go_on *look_again)
 {
     if (hf__etcd_claim_set_blocker(claim, key))
         hf__etcd_wait(etcd, claim, revision, look_again);
@@ -336,8 +396,8 @@ void hf__etcd_grant_without_key(struct etcd *etcd, struct etcd_claim *claim)
     struct hf_op *op = claim->op;
     hf__known_found(&claim->known, asked_by(claim), HF_WORD_GRANTED);
     if (hf__etcd_may_have_key(claim))
-        hf__etcd_session_doubt(etcd, claim);
-    hf__etcd_claim_leave(etcd, claim);
+        doubt(etcd, claim);
+    hf__etcd_leave(etcd, claim);
     op->out.verdict = HF_GRANTED;
     op->out.token = 0;
     hf__op_done(&etcd->base, op);
@@ -351,9 +411,9 @@ static void release_finish(struct etcd *etcd, struct hf_op *op, enum hf_known_ve
     hf__op_set_verdict(op, verdict);
     if (claim && verdict == HF_KNOWN_LEFT)
         /* mutant: etcd-key-that-may-not-be-deleted-ends-with-its-session */
-        hf__etcd_session_is_stuck(etcd, claim);
+        hf__etcd_session_is_stuck(etcd, claim->session);
     if (claim && op->out.verdict != HF_NO_ANSWER)
-        hf__etcd_claim_leave(etcd, claim);
+        hf__etcd_leave(etcd, claim);
     hf__op_done(&etcd->base, op);
 }
 
@@ -402,7 +462,7 @@ bool hf__etcd_ask_to_delete(struct etcd *etcd, struct etcd_claim *claim, etcd_an
     if (!request)
         return false;
     if (claim->created == 0 || hf__etcd_may_have_key(claim))
-        hf__etcd_session_doubt(etcd, claim);
+        doubt(etcd, claim);
     hf__etcd_txn_begin(&txn);
     if (claim->created != 0)
         /* mutant: etcd-release-is-fenced */
@@ -442,13 +502,6 @@ void hf__etcd_release_key(struct etcd *etcd, struct hf_op *op)
     } else {
         hf__etcd_release_no_memory(etcd, op);
     }
-}
-
-void hf__etcd_release(struct hf_engine *engine, struct hf_op *op)
-{
-    struct etcd *etcd = (struct etcd *)engine;
-    if (op->in.mode != HF_COUNTER || !hf__etcd_counter_release(etcd, op))
-        hf__etcd_release_key(etcd, op);
 }
 
 /* ---- a writer becomes a reader: of its two keys, the writer's goes ---- */
@@ -524,9 +577,10 @@ static void quietly_answered(struct etcd *etcd, struct etcd_request *request,
     bool open = !hf__etcd_is_definite(reply) || reply->word == ETCD_BUSY;
     if (reply->status == HF_GRPC_OK || etcd->closing || claim->session->state != ETCD_SESSION_ALIVE)
         return;
-    hf__etcd_session_doubt(etcd, claim);
+    doubt(etcd, claim);
     if (!open || !hf__etcd_ask_to_delete(etcd, claim, quietly_answered, DELETE_AGAIN_MS))
-        hf__etcd_session_is_stuck(etcd, claim); /* mutant: etcd-refused-deletion-is-noted */
+        /* mutant: etcd-refused-deletion-is-noted */
+        hf__etcd_session_is_stuck(etcd, claim->session);
 }
 
 void hf__etcd_delete_quietly(struct etcd *etcd, struct etcd_claim *claim)

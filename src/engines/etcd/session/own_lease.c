@@ -9,20 +9,11 @@
 
 #include <string.h>
 
-/* etcd's own limit. */
-#define TTL_MAX 9000000000
-
 static int64_t new_id(void)
 {
     uint64_t salt;
     hf__random(&salt, sizeof salt);
     return (int64_t)(salt >> 1) | 1;
-}
-
-int64_t hf__etcd_ttl_of(int64_t lease_ms)
-{
-    int64_t ttl = lease_ms / 1000 + (lease_ms % 1000 != 0);
-    return ttl < TTL_MAX ? ttl : TTL_MAX;
 }
 
 static void revoke(struct etcd *etcd, int64_t *id)

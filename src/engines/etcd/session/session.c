@@ -15,8 +15,16 @@
 #define STALE_PARTS 2
 /* The session of marks: longer than a store is silent. What a client leaves that dies ends then. */
 #define MARKS_MS INT64_C(3600000)
+/* etcd's own limit. */
+#define TTL_MAX 9000000000
 /* The pause before a session is revoked again, where the server has refused that. */
 #define REVOKE_AGAIN_MS 500
+
+int64_t hf__etcd_ttl_of(int64_t lease_ms)
+{
+    int64_t ttl = lease_ms / 1000 + (lease_ms % 1000 != 0);
+    return ttl < TTL_MAX ? ttl : TTL_MAX;
+}
 
 struct etcd_session *hf__etcd_session_use(struct etcd_session *session)
 {
@@ -44,7 +52,6 @@ static struct etcd_session *session_new(struct etcd *etcd, int64_t length_ms)
     session->lease.engine = &etcd->base;
     hf__link_init(&session->link);
     hf__link_init(&session->waiting);
-    hf__link_init(&session->changes);
     hf__link_init(&session->marks);
     hf__list_append(&etcd->living, &session->link);
     return hf__etcd_session_use(session);
@@ -52,36 +59,31 @@ static struct etcd_session *session_new(struct etcd *etcd, int64_t length_ms)
 
 /* ---- beginning ---- */
 
-/* Claims that waited for the session go on. */
 static void session_go_on(struct etcd *etcd, struct etcd_session *session)
 {
     struct hf_link waiting, *link;
     hf__link_init(&waiting);
     hf__list_append_all(&waiting, &session->waiting);
-    while ((link = hf__list_pop(&waiting)))
-        hf__etcd_go_on(etcd, HF_CONTAINER(link, struct etcd_claim, wait_link));
-    hf__list_append_all(&waiting, &session->changes);
-    while ((link = hf__list_pop(&waiting)))
-        hf__etcd_change_go_on(HF_CONTAINER(link, struct etcd_change, wait_link));
+    while ((link = hf__list_pop(&waiting))) {
+        struct etcd_wait *wait = HF_CONTAINER(link, struct etcd_wait, link);
+        wait->go_on(etcd, wait);
+    }
 }
 
 void hf__etcd_session_fail(struct etcd *etcd, struct etcd_session *session,
                            const struct etcd_reply *reply)
 {
-    struct hf_link waiting, changes, *link;
+    struct hf_link waiting, *link;
     hf__link_init(&waiting);
-    hf__link_init(&changes);
     HF_LIST_FOREACH (each, following, &etcd->living) {
         struct etcd_session *one = HF_CONTAINER(each, struct etcd_session, link);
-        if (session ? one != session : one->granting)
-            continue;
-        hf__list_append_all(&waiting, &one->waiting);
-        hf__list_append_all(&changes, &one->changes);
+        if (session ? one == session : !one->granting)
+            hf__list_append_all(&waiting, &one->waiting);
     }
-    while ((link = hf__list_pop(&waiting)))
-        hf__etcd_fail(etcd, HF_CONTAINER(link, struct etcd_claim, wait_link), reply);
-    while ((link = hf__list_pop(&changes)))
-        hf__etcd_change_give_up(HF_CONTAINER(link, struct etcd_change, wait_link), reply);
+    while ((link = hf__list_pop(&waiting))) {
+        struct etcd_wait *wait = HF_CONTAINER(link, struct etcd_wait, link);
+        wait->fail(etcd, wait, reply);
+    }
 }
 
 static void grant_answered(struct etcd *etcd, struct etcd_request *request,
@@ -107,6 +109,23 @@ static void grant_answered(struct etcd *etcd, struct etcd_request *request,
     }
 }
 
+static void request_over(void *arg)
+{
+    hf__etcd_session_drop(arg);
+}
+
+static struct etcd_request *session_request(struct etcd *etcd, struct etcd_session *session,
+                                            const struct etcd_method *method,
+                                            etcd_answered *answered)
+{
+    struct etcd_request *request = hf__etcd_request(etcd, method, answered);
+    if (request) {
+        request->drop = request_over;
+        request->session = hf__etcd_session_use(session);
+    }
+    return request;
+}
+
 static void session_grant(struct etcd *etcd, struct etcd_session *session)
 {
     static const struct etcd_reply no_memory = { .status = HF_GRPC_UNAVAILABLE,
@@ -115,7 +134,7 @@ static void session_grant(struct etcd *etcd, struct etcd_session *session)
     HfEtcd__LeaseGrantRequest message;
     hf_etcd__lease_grant_request__init(&message);
     struct etcd_request *request =
-        hf__etcd_session_request(etcd, session, &hf__etcd_lease_grant, grant_answered);
+        session_request(etcd, session, &hf__etcd_lease_grant, grant_answered);
     if (!request) {
         hf__etcd_session_fail(etcd, session, &no_memory);
         return;
@@ -186,20 +205,9 @@ static void session_ask(struct etcd *etcd, struct etcd_session *session)
         session_grant(etcd, session);
 }
 
-bool hf__etcd_session_is_ready(struct etcd *etcd, struct etcd_claim *claim)
+void hf__etcd_session_await(struct etcd *etcd, struct etcd_session *session, struct etcd_wait *wait)
 {
-    struct etcd_session *session = claim->session;
-    if (hf__etcd_session_is_known(etcd, session))
-        return true;
-    hf__list_append(&session->waiting, &claim->wait_link);
-    session_ask(etcd, session);
-    return false;
-}
-
-void hf__etcd_session_await(struct etcd *etcd, struct etcd_session *session,
-                            struct etcd_change *change)
-{
-    hf__list_append(&session->changes, &change->wait_link);
+    hf__list_append(&session->waiting, &wait->link);
     session_ask(etcd, session);
 }
 
@@ -224,6 +232,134 @@ void hf__etcd_renew(struct hf_engine *engine, struct hf_lease *lease)
         if (&session->lease == lease && session->state == ETCD_SESSION_ALIVE)
             hf__etcd_beat(etcd, session);
     }
+}
+
+/* ---- heartbeats: one stream, with replies in the order of the questions ---- */
+
+static struct etcd *of_call(struct hf_grpc_call *call)
+{
+    return HF_CONTAINER(call, struct etcd, beats);
+}
+
+/* NULL: it was lost. */
+static struct etcd_session *session_of(const struct etcd *etcd, int64_t id)
+{
+    HF_LIST_FOREACH (link, following, &etcd->living)
+        if (HF_CONTAINER(link, struct etcd_session, link)->id == id)
+            return HF_CONTAINER(link, struct etcd_session, link);
+    return NULL;
+}
+
+/* When the oldest heartbeat left, which this is the reply to. False: none is out. */
+static bool take_beat(struct etcd_session *session, int64_t *ret_sent_ms)
+{
+    if (session->beat_count == 0)
+        return false;
+    *ret_sent_ms = session->beats[0];
+    session->beat_count--;
+    memmove(session->beats, session->beats + 1, session->beat_count * sizeof *session->beats);
+    return true;
+}
+
+static void beat_answered(struct hf_grpc_call *call, const uint8_t *bytes, size_t length)
+{
+    struct etcd *etcd = of_call(call);
+    int64_t sent_at_ms;
+    const HfEtcd__LeaseKeepAliveResponse *reply =
+        hf__etcd_read(&etcd->arena, &hf_etcd__lease_keep_alive_response__descriptor, bytes, length);
+    if (!reply) {
+        hf__peer_break(&etcd->peer, HF_ECORRUPT, 0, "its reply cannot be read");
+        return;
+    }
+    etcd->peer.failures = 0;
+    struct etcd_session *session = session_of(etcd, reply->id);
+    if (!session || !take_beat(session, &sent_at_ms))
+        return;
+    if (reply->ttl > 0)
+        hf__etcd_session_confirm(etcd, session, sent_at_ms, reply->ttl * 1000);
+    else
+        hf__etcd_session_lose(etcd, session, true);
+}
+
+static void beats_ended(struct hf_grpc_call *call)
+{
+    hf__etcd_stream_ended(of_call(call), call, "heartbeats");
+}
+
+void hf__etcd_beat(struct etcd *etcd, struct etcd_session *session)
+{
+    static const struct hf_grpc_events events = { beat_answered, beats_ended };
+    HfEtcd__LeaseKeepAliveRequest request;
+    hf_etcd__lease_keep_alive_request__init(&request);
+    if (!hf__peer_is_ready(&etcd->peer)) {
+        hf__peer_want(&etcd->peer);
+        return;
+    }
+    if (session->beat_count == ETCD_BEATS_MAX)
+        return;
+    etcd->beats.events = &events;
+    etcd->beats.streaming = true;
+    if (!etcd->beats.channel &&
+        !hf__etcd_begin_call(etcd, &etcd->beats, "/etcdserverpb.Lease/LeaseKeepAlive", 0, true))
+        return;
+    request.id = session->id;
+    if (!hf__etcd_send(etcd, &etcd->beats, &request.base, false))
+        return;
+    session->beats[session->beat_count++] = hf__etcd_now(etcd);
+    hf__peer_await(&etcd->peer);
+}
+
+static bool is_wanted(const struct etcd_session *session)
+{
+    return session->state == ETCD_SESSION_ALIVE &&
+           (session->lease.watched || !hf__list_empty(&session->waiting));
+}
+
+bool hf__etcd_beats_are_wanted(const struct etcd *etcd)
+{
+    HF_LIST_FOREACH (link, following, &etcd->living)
+        if (is_wanted(HF_CONTAINER(link, struct etcd_session, link)))
+            return true;
+    return false;
+}
+
+bool hf__etcd_session_is_granted(const struct etcd *etcd)
+{
+    HF_LIST_FOREACH (link, following, &etcd->living)
+        if (HF_CONTAINER(link, struct etcd_session, link)->granting)
+            return true;
+    return false;
+}
+
+void hf__etcd_beat_again(struct etcd *etcd)
+{
+    HF_LIST_FOREACH (link, following, &etcd->living) {
+        struct etcd_session *session = HF_CONTAINER(link, struct etcd_session, link);
+        if (is_wanted(session))
+            hf__etcd_beat(etcd, session);
+    }
+}
+
+int64_t hf__etcd_oldest_beat(const struct etcd *etcd)
+{
+    int64_t oldest_ms = HF_NEVER;
+    HF_LIST_FOREACH (link, following, &etcd->living) {
+        const struct etcd_session *session = HF_CONTAINER(link, struct etcd_session, link);
+        if (session->beat_count > 0 && session->beats[0] < oldest_ms)
+            oldest_ms = session->beats[0];
+    }
+    return oldest_ms;
+}
+
+/* What waits for one hears that it does not come. */
+void hf__etcd_beats_forget(struct etcd *etcd)
+{
+    const struct etcd_reply reply = { .status = HF_GRPC_UNAVAILABLE,
+                                      .word = ETCD_UNSENT,
+                                      .text = etcd->why };
+    HF_LIST_FOREACH (link, following, &etcd->living)
+        HF_CONTAINER(link, struct etcd_session, link)->beat_count = 0;
+    hf__etcd_session_fail(etcd, NULL, &reply);
 }
 
 /* ---- doubt ---- */
@@ -264,7 +400,7 @@ void hf__etcd_sessions_open(struct etcd *etcd)
     hf__task_init(&etcd->retire, retire_due);
 }
 
-static void session_doubt(struct etcd *etcd, struct etcd_session *session)
+void hf__etcd_session_doubt(struct etcd *etcd, struct etcd_session *session)
 {
     session->doubtful = true;
     if (session == etcd->session)
@@ -272,10 +408,10 @@ static void session_doubt(struct etcd *etcd, struct etcd_session *session)
     hf__loop_defer(hf__etcd_loop(etcd), &etcd->retire);
 }
 
-void hf__etcd_session_is_stuck(struct etcd *etcd, struct etcd_claim *claim)
+void hf__etcd_session_is_stuck(struct etcd *etcd, struct etcd_session *session)
 {
-    claim->session->stuck = true;
-    session_doubt(etcd, claim->session);
+    session->stuck = true;
+    hf__etcd_session_doubt(etcd, session);
 }
 
 void hf__etcd_sessions_are_stuck(struct etcd *etcd)
@@ -285,14 +421,6 @@ void hf__etcd_sessions_are_stuck(struct etcd *etcd)
         session->stuck = session->doubtful;
     }
     hf__loop_defer(hf__etcd_loop(etcd), &etcd->retire);
-}
-
-void hf__etcd_session_doubt(struct etcd *etcd, struct etcd_claim *claim)
-{
-    session_doubt(etcd, claim->session);
-    /* mutant: etcd-late-key-is-watched */
-    if (hf__etcd_may_have_key(claim))
-        hf__etcd_watch_orphan(etcd, claim);
 }
 
 /* What has just left may be in the middle of telling the core: it ends in the loop's next step. */
@@ -312,8 +440,9 @@ static void session_over(struct etcd *etcd, struct etcd_session *session)
     session->state = ETCD_SESSION_OVER;
     hf__link_remove(&session->link);
     hf__etcd_session_drop(session);
-    if (etcd->closing)
-        hf__etcd_goodbye_done(etcd);
+    /* The engine ends in the loop's next turn: this is inside of its connection. */
+    if (etcd->closing && --etcd->goodbyes == 0)
+        hf__timer_start(hf__etcd_loop(etcd), &etcd->goodbye, hf__etcd_now(etcd));
 }
 
 static void revoke_answered(struct etcd *etcd, struct etcd_request *request,
@@ -344,7 +473,7 @@ static void revoke(struct etcd *etcd, struct etcd_session *session)
     HfEtcd__LeaseRevokeRequest message;
     hf_etcd__lease_revoke_request__init(&message);
     struct etcd_request *request =
-        hf__etcd_session_request(etcd, session, &hf__etcd_lease_revoke, revoke_answered);
+        session_request(etcd, session, &hf__etcd_lease_revoke, revoke_answered);
     if (!request)
         return; /* it ends by itself */
     session->revoking = true;

@@ -4,40 +4,11 @@
 #include "key_list.h"
 
 #include "base/error.h"
+#include "engines/common/findings.h"
 #include "engines/etcd/kinds/kinds.h"
 
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
-#include <unistd.h>
-
-static int64_t wall_ms(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
-size_t hf__etcd_claim_note(const struct etcd *etcd, const struct etcd_claim *claim,
-                           int64_t lease_ms, char text[ETCD_NOTE_SIZE])
-{
-    const struct hf_host *host = etcd->base.host;
-    const struct hf_op *op = claim->op;
-    const char *owner =
-        op->in.owner_text && *op->in.owner_text ? op->in.owner_text : host->owner_text;
-    if (op->in.election) /* mutant: etcd-candidate-says-more-than-its-text */
-        return (size_t)snprintf(text, ETCD_NOTE_SIZE, "%.127s", owner);
-    struct etcd_note note = {
-        .mode = op->in.mode,
-        .permits = op->in.permits ? op->in.permits : 1,
-        .pid = getpid(),
-        .since_ms = wall_ms(),
-        .lease_ms = lease_ms,
-    };
-    snprintf(note.host, sizeof note.host, "%.63s", host->host_name);
-    snprintf(note.owner, sizeof note.owner, "%.127s", owner);
-    return hf__etcd_note_write(&note, text);
-}
 
 /* ---- showing ---- */
 
@@ -80,7 +51,7 @@ static void show_key(struct etcd *etcd, struct hf_oneshot *oneshot,
     char owner_key[HF_OWNER_KEY_SIZE];
     struct etcd_note note;
     const ProtobufCBinaryData *text = &seen->key->key;
-    int64_t now_ms = wall_ms();
+    int64_t now_ms = hf__finding_wall_ms();
     hf__etcd_note_read(&note, seen->key->value.data, seen->key->value.len);
     snprintf(owner_key, sizeof owner_key, "%.*s", (int)(text->len - seen->suffix),
              (const char *)text->data + seen->suffix);

@@ -127,7 +127,7 @@ static void greet(struct hf_peer *peer)
 
 static void let_in(struct etcd *etcd)
 {
-    if (hf__etcd_streams_max(etcd) < ETCD_STREAMS_MIN && hf__etcd_needs_streams(etcd)) {
+    if (hf__etcd_streams_max(etcd) < ETCD_STREAMS_MIN && etcd->traffic->needs_streams(etcd)) {
         hf__peer_break(&etcd->peer, HF_ELIMIT, 0,
                        "it serves %u calls of a client at a time, and a lock needs %u; raise its "
                        "option " ETCD_STREAMS_OPTION,
@@ -138,31 +138,20 @@ static void let_in(struct etcd *etcd)
     unsigned failures = etcd->peer.failures;
     hf__peer_ready(&etcd->peer);
     etcd->peer.failures = failures;
-    hf__etcd_watch_again(etcd);
-    hf__etcd_beat_again(etcd);
-    hf__etcd_send_waiting(etcd);
+    etcd->traffic->begins(etcd);
 }
 
 static void token_message(struct hf_grpc_call *call, const uint8_t *bytes, size_t length)
 {
     struct etcd *etcd = HF_CONTAINER(call, struct etcd, authenticate);
     const HfEtcd__AuthenticateResponse *reply =
-        hf__etcd_read(&etcd->arena, hf__etcd_authenticate.reply, bytes, length);
+        hf__etcd_read(&etcd->arena, &hf_etcd__authenticate_response__descriptor, bytes, length);
     size_t size = reply && reply->token ? strlen(reply->token) : 0;
     char *token = size > 0 && size <= TOKEN_MAX ? hf__calloc(1, size + 1) : NULL;
     if (token)
         memcpy(token, reply->token, size);
     free(etcd->token);
     etcd->grpc.token = etcd->token = token;
-}
-
-/* Watches rely on the token that their stream has begun with. */
-static void token_renewed(struct etcd *etcd)
-{
-    hf__grpc_cancel(&etcd->watching);
-    hf__etcd_watches_disconnected(etcd);
-    hf__etcd_watch_again(etcd);
-    hf__etcd_send_waiting(etcd);
 }
 
 static void token_ended(struct hf_grpc_call *call)
@@ -172,7 +161,7 @@ static void token_ended(struct hf_grpc_call *call)
     if (call->status == HF_GRPC_OK && etcd->token) {
         etcd->tokens++;
         if (hf__peer_is_ready(&etcd->peer))
-            token_renewed(etcd);
+            etcd->traffic->has_new_token(etcd);
         else
             let_in(etcd);
         return;
@@ -198,7 +187,7 @@ static void authenticate(struct etcd *etcd)
     message.name = (char *)(uintptr_t)etcd->settings.servers.user;
     message.password = (char *)(uintptr_t)etcd->settings.servers.password;
     etcd->authenticate.events = &events;
-    if (hf__etcd_begin_call(etcd, &etcd->authenticate, hf__etcd_authenticate.path,
+    if (hf__etcd_begin_call(etcd, &etcd->authenticate, "/etcdserverpb.Auth/Authenticate",
                             etcd->settings.timeout_ms, true))
         hf__etcd_send(etcd, &etcd->authenticate, &message.base, true);
 }
@@ -232,11 +221,7 @@ static void forget_connection(struct etcd *etcd)
 {
     hf__link_remove(&etcd->flush.link);
     hf__grpc_call_drop(&etcd->authenticate);
-    hf__grpc_call_drop(&etcd->beats);
-    hf__grpc_call_drop(&etcd->watching);
-    hf__etcd_drop_done(etcd);
-    hf__etcd_beats_forget(etcd);
-    hf__etcd_watches_disconnected(etcd);
+    etcd->traffic->ends(etcd);
 }
 
 static void failed(struct hf_peer *peer, enum hf_peer_state was)
@@ -246,25 +231,18 @@ static void failed(struct hf_peer *peer, enum hf_peer_state was)
     etcd->why_code = peer->why.code;
     forget_connection(etcd);
     /* That a connection has ended says nothing about the servers, which had let us in. */
-    hf__etcd_leave_unanswered(etcd, was != HF_PEER_READY && hf__peer_round_is_over(peer));
+    etcd->traffic->leave_unanswered(etcd, was != HF_PEER_READY && hf__peer_round_is_over(peer));
     hf__grpc_close(&etcd->grpc);
 }
 
 static bool needed(struct hf_peer *peer)
 {
-    const struct etcd *etcd = of_peer(peer);
-    return !hf__list_empty(&etcd->waiting) || !hf__list_empty(&etcd->endings) ||
-           /* mutant: etcd-session-that-is-asked-about-connects */
-           hf__etcd_beats_are_wanted(etcd) || hf__etcd_watches_any(etcd);
+    return of_peer(peer)->traffic->is_wanted(of_peer(peer));
 }
 
 static int64_t oldest(struct hf_peer *peer)
 {
-    struct etcd *etcd = of_peer(peer);
-    int64_t beat_ms = hf__etcd_oldest_beat(etcd);
-    struct hf_link *first = hf__list_first(&etcd->out);
-    int64_t sent_ms = first ? HF_CONTAINER(first, struct etcd_request, link)->sent_at_ms : HF_NEVER;
-    return sent_ms < beat_ms ? sent_ms : beat_ms;
+    return of_peer(peer)->traffic->oldest(of_peer(peer));
 }
 
 /* ---- opening and closing ---- */
@@ -280,7 +258,7 @@ static int64_t silence_of(const struct etcd *etcd)
     return share_ms < most_ms ? share_ms : most_ms;
 }
 
-void hf__etcd_connection_open(struct etcd *etcd)
+void hf__etcd_connection_open(struct etcd *etcd, const struct etcd_traffic *traffic)
 {
     static const struct hf_peer_callbacks callbacks = {
         .place = place,
@@ -298,6 +276,7 @@ void hf__etcd_connection_open(struct etcd *etcd)
         .place_count = etcd->settings.servers.count,
         .timeout_ms = etcd->settings.timeout_ms,
     };
+    etcd->traffic = traffic;
     hf__peer_init(&etcd->peer, &config);
     etcd->peer.silence_ms = silence_of(etcd);
     etcd->grpc.loop = hf__etcd_loop(etcd);

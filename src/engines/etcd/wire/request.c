@@ -27,8 +27,6 @@ const struct etcd_method hf__etcd_lease_grant = { LEASE "LeaseGrant",
                                                   &hf_etcd__lease_grant_response__descriptor };
 const struct etcd_method hf__etcd_lease_revoke = { LEASE "LeaseRevoke",
                                                    &hf_etcd__lease_revoke_response__descriptor };
-const struct etcd_method hf__etcd_authenticate = { "/etcdserverpb.Auth/Authenticate",
-                                                   &hf_etcd__authenticate_response__descriptor };
 const struct etcd_method hf__etcd_status = { "/etcdserverpb.Maintenance/Status",
                                              &hf_etcd__status_response__descriptor, true };
 
@@ -48,37 +46,12 @@ struct etcd_request *hf__etcd_request(struct etcd *etcd, const struct etcd_metho
     request->etcd = etcd;
     request->method = method;
     request->answered = answered;
-    request->of_claim = request->of_session = false;
+    request->drop = NULL;
     request->limit_ms = 0;
     request->arg = NULL;
     request->refused = request->pauses = 0;
     request->pause_ms = 0;
     hf__timer_init(&request->pause, pause_over);
-    return request;
-}
-
-struct etcd_request *hf__etcd_claim_request(struct etcd *etcd, struct etcd_claim *claim,
-                                            const struct etcd_method *method,
-                                            etcd_answered *answered)
-{
-    struct etcd_request *request = hf__etcd_request(etcd, method, answered);
-    if (request) {
-        request->of_claim = true;
-        request->claim = claim;
-        claim->uses++;
-    }
-    return request;
-}
-
-struct etcd_request *hf__etcd_session_request(struct etcd *etcd, struct etcd_session *session,
-                                              const struct etcd_method *method,
-                                              etcd_answered *answered)
-{
-    struct etcd_request *request = hf__etcd_request(etcd, method, answered);
-    if (request) {
-        request->of_session = true;
-        request->session = hf__etcd_session_use(session);
-    }
     return request;
 }
 
@@ -90,8 +63,8 @@ void hf__etcd_ignore_reply(struct etcd *etcd, struct etcd_request *request,
 
 static void request_free(struct etcd_request *request)
 {
-    if (request->answered && request->of_session)
-        hf__etcd_session_drop(request->session);
+    if (request->answered && request->drop)
+        request->drop(request->arg);
     hf__timer_stop(hf__etcd_loop(request->etcd), &request->pause);
     hf__grpc_call_drop(&request->call);
     hf__grpc_call_free(&request->call);
@@ -143,15 +116,14 @@ static void request_answer(struct etcd_request *request, const struct etcd_reply
 {
     struct etcd *etcd = request->etcd;
     etcd_answered *answered = request->answered;
-    struct etcd_claim *claim = request->of_claim ? request->claim : NULL;
-    struct etcd_session *session = request->of_session ? request->session : NULL;
+    void (*drop)(void *arg) = request->drop;
+    void *arg = request->arg;
     request->answered = NULL;
     leave_list(request);
     hf__list_append(&etcd->done, &request->link);
     answered(etcd, request, reply);
-    if (claim)
-        hf__etcd_claim_drop(claim);
-    hf__etcd_session_drop(session);
+    if (drop)
+        drop(arg);
 }
 
 static void message(struct hf_grpc_call *call, const uint8_t *bytes, size_t length)
