@@ -82,15 +82,17 @@ def contains(text, part):
 
 
 def wait_until(condition, what):
-    """Looks again and again until `condition` answers something true, and answers that."""
-    deadline = time.monotonic() + PATIENCE
+    """Looks again and again until `condition` answers something true, and answers that. The longer
+    it has waited, the less often: a look may start a program."""
+    begun = time.monotonic()
+    deadline = begun + PATIENCE
     while True:
         value = condition()
         if value:
             return value
         if time.monotonic() > deadline:
             raise AssertionError(f'after {PATIENCE} s still not: {what}')
-        time.sleep(0.005)
+        time.sleep(min(max(0.005, (time.monotonic() - begun) / 16), 0.05))
 
 
 def state_of(pid):

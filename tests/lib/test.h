@@ -88,15 +88,19 @@ int64_t monotonic_ms(void);
 int64_t monotonic_us(void);
 /* Lets time pass where passing time is the matter itself (a lease that runs out). */
 void let_pass_ms(int64_t ms);
+/* Between two looks at what has been waited for since then: the longer, the less often, as a look
+ * may start a program. */
+void pause_between_looks(int64_t since_ms);
 
 /* Waits until the condition holds. Failing takes `timeout_ms`, so be generous. */
 #define EVENTUALLY(condition, timeout_ms)                                                          \
     do {                                                                                           \
-        int64_t eventually_until = monotonic_ms() + (int64_t)(timeout_ms)*test_slow();             \
+        int64_t eventually_since = monotonic_ms();                                                 \
+        int64_t eventually_until = eventually_since + (int64_t)(timeout_ms)*test_slow();           \
         while (!(condition)) {                                                                     \
             if (monotonic_ms() > eventually_until)                                                 \
                 FAIL("still not so after %lld ms: %s", (long long)(timeout_ms), #condition);       \
-            let_pass_ms(1);                                                                        \
+            pause_between_looks(eventually_since);                                                 \
         }                                                                                          \
     } while (0)
 

@@ -45,6 +45,13 @@ void let_pass_ms(int64_t ms)
         ;
 }
 
+void pause_between_looks(int64_t since_ms)
+{
+    int64_t pause_ms = (monotonic_ms() - since_ms) / 16;
+
+    let_pass_ms(pause_ms < 1 ? 1 : pause_ms > 20 ? 20 : pause_ms);
+}
+
 static bool is_directory(const char *path)
 {
     struct stat stat_buffer;

@@ -210,7 +210,7 @@ hf_client *sql_open(const struct sql_server *server, int port, int timeout_ms, i
 const char *sql_server_says(const struct sql_server *server, const char *format, ...)
 {
     static _Thread_local char said[4000];
-    char path[240], command[500];
+    char path[240], command[600];
     va_list arguments;
 
     snprintf(path, sizeof(path), "%s/%d.sql", server->directory, gettid());
@@ -226,7 +226,9 @@ const char *sql_server_says(const struct sql_server *server, const char *format,
                  " <%.200s 2>&1",
                  server->directory, path);
     else
+        /* What Debian has in /usr/bin is a script that finds it, and takes ten times as long. */
         snprintf(command, sizeof(command),
+                 "PATH=$(printf '%%s:' /usr/lib/postgresql/*/bin)$PATH "
                  "psql -XqtAw -F '\t' -h %.190s -p %d -U postgres " SQL_SERVER_DATABASE
                  " -f %.200s 2>&1",
                  server->directory, server->port, path);
