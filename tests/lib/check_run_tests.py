@@ -2,6 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """What tools/run-tests makes of programs that fail: a late one may try again, a wrong one not."""
 
+import contextlib
+import importlib.machinery
+import importlib.util
+import io
 import os
 import pathlib
 import subprocess
@@ -45,18 +49,6 @@ CASES = {
         "1 passed, 1 failed, 0 skipped", [2, 1], 1, ("late", 2, LATE, ""), ("good", 0, "", "")),
     "wrong_is_failed_at_once": (
         "0 passed, 1 failed, 0 skipped", [1], 1, ("wrong", 1, WRONG, "")),
-    "a_wrong_code_is_failed_at_once": (
-        "0 passed, 1 failed, 0 skipped", [1], 1, ("wrong", 1, WRONG_CODE, "")),
-    "wrong_after_late_is_failed_at_once": (
-        "0 passed, 1 failed, 0 skipped", [1], 1, ("wrong", 1, f"{LATE}; {WRONG}", "")),
-    "wrong_before_late_is_failed_at_once": (
-        "0 passed, 1 failed, 0 skipped", [1], 1, ("wrong", 1, f"{WRONG}; {LATE}", "")),
-    "another_failure_after_late_is_failed_at_once": (
-        "0 passed, 1 failed, 0 skipped", [1], 1, ("other", 1, f"{LATE}; # lost it", "")),
-    "a_hang_is_failed_at_once": (
-        "0 passed, 1 failed, 0 skipped", [1], 1, ("hang", 1, f"{LATE}; # timed out", "")),
-    "a_crash_is_failed_at_once": (
-        "0 passed, 1 failed, 0 skipped", [1], 1, ("crash", 1, LATE, "abort")),
     "late_beside_wrong_is_failed_at_once": (
         "0 passed, 2 failed, 0 skipped", [1, 1], 1,
         ("late", 1, LATE, ""), ("wrong", 1, WRONG, "")),
@@ -76,6 +68,23 @@ CASES = {
         ("wrong", 1, WRONG, "")),
 }
 
+# What is wrong, as it is told apart from what is late alone: how each ends. One run has them all.
+WRONG_WAYS = {
+    "a_wrong_code_is_wrong": (WRONG_CODE, ""),
+    "wrong_after_late_is_wrong": (f"{LATE}; {WRONG}", ""),
+    "wrong_before_late_is_wrong": (f"{WRONG}; {LATE}", ""),
+    "another_failure_after_late_is_wrong": (f"{LATE}; # lost it", ""),
+    "a_hang_is_wrong": (f"{LATE}; # timed out", ""),
+    "a_crash_is_wrong": (LATE, "abort"),
+}
+
+
+def load_run_tests():
+    loader = importlib.machinery.SourceFileLoader("run_tests", str(RUN_TESTS))
+    module = importlib.util.module_from_spec(importlib.util.spec_from_loader("run_tests", loader))
+    loader.exec_module(module)
+    return module
+
 
 def set_up(root):
     """One project has the programs of all cases: each case is a suite."""
@@ -86,16 +95,19 @@ def set_up(root):
             lines.append(f"test('{case}-{name}', python, args: [files('program.py'), "
                          f"'{case}-{name}', '{times}', '{sentence}', '{deed}'], protocol: 'tap', "
                          f"suite: '{case}', is_parallel: false, priority: {-len(lines)})")
+    for name, (sentence, deed) in {**WRONG_WAYS, "late": (LATE, "")}.items():
+        lines.append(f"test('{name}', python, args: [files('program.py'), '{name}', '1', "
+                     f"'{sentence}', '{deed}'], protocol: 'tap', suite: 'ways')")
     (root / "meson.build").write_text("\n".join(lines) + "\n")
     (root / "runs").mkdir()
-    subprocess.run(["meson", "setup", root / "build", root], check=True, timeout=60,
+    subprocess.run(["meson", "setup", root / "build", root], check=True, timeout=300,
                    stdout=subprocess.DEVNULL)
 
 
 def judge(root, case):
     wanted, wanted_runs, code, *programs = CASES[case]
     done = subprocess.run([RUN_TESTS, root / "build", "--", "--no-rebuild", "--suite", case],
-                          capture_output=True, text=True, timeout=60, check=False,
+                          capture_output=True, text=True, timeout=300, check=False,
                           env={**os.environ, "RUNS": str(root / "runs")})
     files = [root / "runs" / f"{case}-{name}" for name, *_ in programs]
     runs = [len(each.read_text()) if each.exists() else 0 for each in files]
@@ -109,7 +121,27 @@ def judge(root, case):
             *done.stdout.splitlines()]
 
 
+def run_ways(root):
+    """What each that failed is taken for: whether it is wrong. The one that is late is not."""
+    run_tests, ways = load_run_tests(), {}
+    os.environ["RUNS"] = str(root / "runs")
+    entries, _ = run_tests.meson_test(str(root / "build"), "--no-rebuild", "--suite", "ways")
+    for entry in entries:
+        one = run_tests.Sum()
+        with contextlib.redirect_stdout(io.StringIO()):
+            run_tests.add_program(one, entry["name"], entry)
+        ways[entry["name"].rpartition(" / ")[2].rpartition(":")[2]] = one.wrong, one.failed
+    return ways
+
+
+def judge_way(ways, name, wanted):
+    return [] if ways.get(name) == wanted else [f"got {ways.get(name)}, wanted {wanted}: {ways}"]
+
+
 with tempfile.TemporaryDirectory() as directory:
     set_up(pathlib.Path(directory))
+    said = run_ways(pathlib.Path(directory))
     tap.run([(case.replace("_", " "), lambda case=case: judge(pathlib.Path(directory), case))
-             for case in CASES])
+             for case in CASES] +
+            [(way.replace("_", " "), lambda way=way: judge_way(said, way, (way != "late", 1)))
+             for way in (*WRONG_WAYS, "late")])
