@@ -7,12 +7,24 @@ import subprocess
 from nothing_left import die_with_parent
 
 
-def run_each(programs, environment):
-    """The tests are counted through, under their topics; the status of the first that fails."""
+def split(words):
+    """Each program with the names of its tests: a program is a path, a name is not."""
+    programs = []
+    for word in words:
+        if "/" in word:
+            programs.append([word])
+        else:
+            programs[-1].append(word)
+    return programs
+
+
+def run_each(words, environment):
+    """Each program may have names of its tests after it. All tests are counted through, under their
+    topics; the status of the first that fails."""
     count, worst = 0, 0
-    for path in programs:
-        topic = pathlib.Path(path).name.removeprefix("conformance-")
-        with subprocess.Popen([path], env=environment, stdout=subprocess.PIPE, text=True,
+    for program_and_tests in split(words):
+        topic = pathlib.Path(program_and_tests[0]).name.removeprefix("conformance-")
+        with subprocess.Popen(program_and_tests, env=environment, stdout=subprocess.PIPE, text=True,
                               preexec_fn=die_with_parent) as program:
             planned, seen = None, 0
             for line in program.stdout:

@@ -13,7 +13,7 @@ import tap
 CHECK = pathlib.Path(sys.argv[1]) / "tools/check"
 BUILD = sys.argv[2]
 # Programs that another suite runs too, several at a server: here one can be run by its name.
-ALONE = {"zookeeper-alone"}
+ALONE = {"postgres-alone", "zookeeper-alone"}
 
 
 def suites_in_lanes():

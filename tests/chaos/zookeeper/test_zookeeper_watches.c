@@ -41,7 +41,7 @@ static void break_and_hear(hf_client *other, int i, _Atomic int *losses)
 
     EVENTUALLY(hf_break(other, name_at(i), NULL, &broken) == HF_OK, 2 * SOON_MS);
     CHECK_INT(broken, 1);
-    EVENTUALLY(*losses == before + 1, SOON_MS);
+    EVENTUALLY(*losses == before + 1, 2 * SOON_MS);
 }
 
 TEST(all_that_is_watched_is_watched_at_the_next_server)
