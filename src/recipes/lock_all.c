@@ -155,7 +155,11 @@ struct hf_hold_set *hf__set_new(const hf_lock_item *items, size_t count,
         return NULL;
     }
     pthread_mutex_init(&set->mutex, NULL);
-    pthread_cond_init(&set->changed, NULL);
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&set->changed, &monotonic);
+    pthread_condattr_destroy(&monotonic);
     set->member_of = member_of;
     set->item_count = set->member_count = count;
     hf_lock_options common = copy_options(options);
@@ -245,7 +249,7 @@ static bool await_news(struct hf_hold_set *set, hf_client *client, const hf_stop
         clock_gettime(CLOCK_MONOTONIC, &until);
         until.tv_sec += (until.tv_nsec + QUESTION_MS * 1000000L) / 1000000000;
         until.tv_nsec = (until.tv_nsec + QUESTION_MS * 1000000L) % 1000000000;
-        pthread_cond_clockwait(&set->changed, &set->mutex, CLOCK_MONOTONIC, &until);
+        pthread_cond_timedwait(&set->changed, &set->mutex, &until);
     } else if (loop.fd < 0) {
         pthread_cond_wait(&set->changed, &set->mutex);
     }

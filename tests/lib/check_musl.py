@@ -18,7 +18,8 @@ import tempfile
 BUILD, SOURCE = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
 # Headers of the libraries and of the kernel, behind musl's own.
 HEADERS = ["-idirafter", "/usr/include", "-idirafter", "/usr/include/x86_64-linux-gnu"]
-OURS = ("src/libholdfast.so", "src/holdfast/", "src/cli/", "torture/holdfast-torture.p/")
+OURS = ("src/libholdfast.so", "src/holdfast/", "src/cli/", "torture/holdfast-torture.p/",
+        "bindings/python/")
 LATE = """
 #include "base/thread_local.h"
 static _Thread_local int number HF_THREAD_LOCAL_NEAR = 7;
@@ -48,7 +49,8 @@ def compile_alone(command):
         skip = word in ("-MQ", "-MF", "-o")
         if not skip and not word.startswith(("-W", "-fsanitize", "-Db_")):
             kept.append(word)
-    done = subprocess.run(["musl-gcc", "-fsyntax-only", *kept[1:], *HEADERS, "-Wno-cpp"],
+    done = subprocess.run(["musl-gcc", "-fsyntax-only", *kept[1:], *HEADERS, "-Wno-cpp",
+                           "-Werror=implicit-function-declaration"],
                           cwd=command["directory"], check=False, capture_output=True, text=True)
     return f"{command['file']}: {done.stderr[:300]}" if done.returncode else ""
 

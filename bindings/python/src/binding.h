@@ -127,7 +127,8 @@ int queue_add_type(PyObject *module);
 /* One for all: what it guards is written in a few instructions, and rarely. */
 extern pthread_mutex_t notes_mutex;
 extern pthread_cond_t some_lost; /* a hold was lost */
-void notes_after_fork(void);
+/* When the module is loaded, and in a forked child: a thread of the parent may have held them. */
+void notes_init(void);
 /* Links the note, with notes_mutex held. Returns the queue's descriptor if it has to be woken, or
  * -1. */
 int note_push(struct note *note, struct queue *queue);

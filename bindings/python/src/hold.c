@@ -18,7 +18,8 @@ static int64_t now_ms(void)
     return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-/* Waits with notes_mutex held until *flag is true, for up to `ms` (negative: no limit). */
+/* Waits with notes_mutex held until *flag is true, for up to `ms` (negative: no limit; else the
+ * condition has the monotonic clock). */
 static bool wait_for(const bool *flag, pthread_cond_t *cond, int64_t ms)
 {
     int64_t end = now_ms() + (ms < 0 ? 0 : ms);
@@ -26,7 +27,7 @@ static bool wait_for(const bool *flag, pthread_cond_t *cond, int64_t ms)
     int result = 0;
     while (!*flag && result != ETIMEDOUT)
         result = ms < 0 ? pthread_cond_wait(cond, &notes_mutex)
-                        : pthread_cond_clockwait(cond, &notes_mutex, CLOCK_MONOTONIC, &until);
+                        : pthread_cond_timedwait(cond, &notes_mutex, &until);
     return *flag;
 }
 

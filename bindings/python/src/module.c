@@ -52,7 +52,7 @@ unsigned process_generation(void)
 static void after_fork_in_child(void)
 {
     atomic_fetch_add(&generation, 1);
-    notes_after_fork();
+    notes_init();
 }
 
 static PyObject *set_exception_maker(PyObject *module, PyObject *maker)
@@ -114,6 +114,7 @@ PyMODINIT_FUNC PyInit__holdfast(void);
 
 PyMODINIT_FUNC PyInit__holdfast(void)
 {
+    notes_init();
     if (pthread_atfork(NULL, NULL, after_fork_in_child) != 0)
         return PyErr_NoMemory();
     PyObject *module = PyModule_Create(&definition);

@@ -4,17 +4,21 @@
 
 #include <errno.h>
 #include <sys/eventfd.h>
+#include <time.h>
 #include <unistd.h>
 
 PyTypeObject *queue_type;
-pthread_mutex_t notes_mutex = PTHREAD_MUTEX_INITIALIZER;
-pthread_cond_t some_lost = PTHREAD_COND_INITIALIZER;
+pthread_mutex_t notes_mutex;
+pthread_cond_t some_lost;
 
-/* A thread of the parent may have held them. */
-void notes_after_fork(void)
+void notes_init(void)
 {
+    pthread_condattr_t monotonic;
     pthread_mutex_init(&notes_mutex, NULL);
-    pthread_cond_init(&some_lost, NULL);
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&some_lost, &monotonic);
+    pthread_condattr_destroy(&monotonic);
 }
 
 int note_push(struct note *note, struct queue *queue)
