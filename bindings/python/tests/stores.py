@@ -15,15 +15,16 @@ import unittest
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 sys.path[:0] = [str(ROOT / "tests/lib"), str(ROOT / "tests/interop")]
 from nothing_left import scratch_place  # noqa: E402
-from sides import PATIENCE, Server  # noqa: E402
+from sides import PATIENCE, SLOW, Server  # noqa: E402
 
 HERE = pathlib.Path(__file__).resolve().parent
 URL = os.environ.get("HOLDFAST_TEST_URL")
+SOON = 3 * SLOW  # seconds of a lease that a busy machine still renews in time
 
 
 class OnStore(unittest.TestCase):
     """A test with a client; the subclasses say of which store."""
-    lease = None  # so that a loss is noticed soon
+    lease = None  # SOON: the test waits for a loss, which is noticed at a renewal
 
     @classmethod
     def setUpClass(cls):
@@ -58,7 +59,6 @@ def end(process):
 
 class OnRedis(OnStore):
     """The same with a server."""
-    lease = 1
 
     @classmethod
     def setUpClass(cls):
@@ -80,4 +80,4 @@ class OnRedis(OnStore):
         return cls.server.url
 
 
-__all__ = ["HERE", "ROOT", "URL", "PATIENCE", "OnRedis", "OnStore", "Server"]
+__all__ = ["HERE", "ROOT", "URL", "PATIENCE", "SOON", "OnRedis", "OnStore", "Server"]

@@ -6,7 +6,7 @@ import signal
 import unittest
 
 import holdfast
-from stores import PATIENCE, ROOT, OnRedis, OnStore
+from stores import PATIENCE, ROOT, SOON, OnRedis, OnStore
 
 RACES = 100
 WAITS = """if True:
@@ -224,7 +224,7 @@ class Tasks(OnStore):
 
 
 class TasksOnRedis(OnRedis, Tasks):
-    pass
+    lease = SOON
 
 
 class Readme(OnRedis):

@@ -8,7 +8,7 @@ import threading
 import time
 
 import holdfast
-from stores import PATIENCE, URL, OnRedis, OnStore
+from stores import PATIENCE, SOON, URL, OnRedis, OnStore
 
 TAKES = """if True:
     import holdfast, sys
@@ -198,7 +198,7 @@ class Handlers(OnStore):
 
 
 class ElectionsOnRedis(OnRedis, Elections):
-    pass
+    lease = SOON
 
 
 class RatesOnRedis(OnRedis, Rates):

@@ -10,7 +10,7 @@ import unittest
 
 import holdfast
 from holdfast import Mode
-from stores import PATIENCE, OnRedis, OnStore
+from stores import PATIENCE, SOON, OnRedis, OnStore
 
 HOLDS = """if True:
     import holdfast, sys
@@ -291,7 +291,7 @@ class ThreadsOnRedis(OnRedis, Threads):
 
 
 class LosingOnRedis(OnRedis, Losing):
-    pass
+    lease = SOON
 
 
 class EndingOnRedis(OnRedis, Ending):
@@ -308,6 +308,8 @@ class Stopped(OnRedis):
 
 
 class StoppedWhileHeld(OnRedis):
+    lease = SOON
+
     def test_holder_learns_that_its_lease_has_ended(self):
         with self.assertRaises(holdfast.Lost):
             with self.client.lock("name") as hold:
