@@ -493,7 +493,7 @@ def refuse_or_share(store, previous, today):
     holder = previous.hold('@layout')
     told = today.run('try', '@layout', '--', 'true')
     if store == 'local' and told.code == UNREACHABLE:
-        contains(told.err, 'layout')
+        contains(told.err, 'was made by another version')
         previous.tries(BUSY, '@layout')
         end(holder)
         previous.tries(0, '@layout')
