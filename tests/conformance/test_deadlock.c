@@ -241,3 +241,41 @@ TEST(locks_that_are_taken_in_order_are_in_no_circle)
     hf_close(client);
     hf_close(other);
 }
+
+enum { SHORT_WAITS = 300 };
+
+/* Holds a lock, so that it looks; and a wait mostly ends while its look is out. */
+static void wait_briefly(void *arg)
+{
+    const struct member *member = arg;
+    hf_hold *own, *hold;
+    CHECK_CODE(hf_lock(member->client, member->own, SOON_MS, &member->first, &own), HF_OK);
+    int rounds = store_is_local() ? SHORT_WAITS : SHORT_WAITS / 10;
+    for (int i = 0; i < rounds; i++)
+        CHECK_IN_VAIN(hf_lock(member->client, member->next, 1 + i % 5, &member->then, &hold));
+    give_back(own);
+}
+
+/* What a look has begun ends with the call that looks: the loop touches nothing of it later. A loop
+ * parks for the one call of its client. */
+TEST(wait_that_ends_while_it_looks_leaves_nothing_to_the_loop)
+{
+    struct member members[LARGEST];
+    hf_client *client = open_client();
+    need_shown_waiters(client);
+    hf_hold *hold = take(client, name_of("busy"), HF_MUTEX, 0);
+    /* A server answers what is asked later behind the lists that it still makes. */
+    unsigned count = store_is_local() ? LARGEST : 2;
+    prepare_circle(members, count, NULL);
+    for (unsigned i = 0; i < count; i++) {
+        members[i].next = name_of("busy");
+        members[i].then.deadlock_ms = 1;
+        thread_start(&members[i].thread, wait_briefly, &members[i]);
+    }
+    for (unsigned i = 0; i < count; i++) {
+        thread_join(&members[i].thread);
+        hf_close(members[i].client);
+    }
+    give_back(hold);
+    hf_close(client);
+}
