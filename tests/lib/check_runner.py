@@ -11,6 +11,7 @@ import tempfile
 EXPECTED = {
     "fails_a_check": "got 2, wanted 3",
     "fails_in_a_thread": 'got "one thing", wanted "another"',
+    "fails_before_a_thread_is_joined": "not joined",
     "fails_in_a_child_that_nobody_joins": "in the child",
     "leaks_a_descriptor": "descriptors leaked",
     "crashes": "killed by signal",
@@ -29,6 +30,8 @@ def check_failure(program, name, said):
         return f"was taken for a success: {result.stdout!r}"
     if said not in result.stdout:
         return f"does not say {said!r}: {result.stdout!r}"
+    if "thread leak" in result.stderr:
+        return f"reports a thread beside that: {result.stderr!r}"
     return None
 
 

@@ -22,6 +22,22 @@ TEST(fails_in_a_thread)
     threads_run(2, differ, NULL);
 }
 
+static void end_at_once(void *arg)
+{
+    (void)arg;
+}
+
+TEST(fails_before_a_thread_is_joined)
+{
+    struct thread thread;
+    /* The sanitizer has one of its own from the first one on. */
+    int left = test_count_threads() + test_has_thread_sanitizer();
+
+    thread_start(&thread, end_at_once, NULL);
+    EVENTUALLY(test_count_threads() == left, 10000);
+    FAIL("not joined");
+}
+
 static void fail_here(void *arg)
 {
     (void)arg;
