@@ -59,6 +59,9 @@ void check_error(const char *file, int line, const char *text, int got, int want
 #define CHECK_ERROR(call, wanted) check_error(__FILE__, __LINE__, #call, (call), (wanted))
 
 #define LOCK_OPTIONS(...) (&HF_LOCK_OPTIONS(__VA_ARGS__))
+/* Among them, where a test would miss a wake-up: a look for circles wakes the call that waits, and
+ * would hide that it was lost. */
+#define NO_LOOK .deadlock_ms = HF_FOREVER
 
 /* Takes the name without waiting for anybody, or fails the test. Owner 0: the thread. */
 hf_hold *take(hf_client *client, const char *name, hf_mode mode, uint64_t owner);

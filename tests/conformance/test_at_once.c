@@ -30,7 +30,7 @@ static void check_refused(int code)
 static hf_lock_options options_of(hf_mode mode)
 {
     return HF_LOCK_OPTIONS(.mode = mode, .permits = 1,
-                           .limit = mode == HF_PERMIT ? ACCOUNT_LIMIT : 0);
+                           .limit = mode == HF_PERMIT ? ACCOUNT_LIMIT : 0, NO_LOOK);
 }
 
 /* ---- bare tries of threads ---- */

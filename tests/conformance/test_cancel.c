@@ -171,7 +171,8 @@ static void lock_and_unlock(void *arg)
 
     parent_say("ready");
     while (!*stop) {
-        CHECK_CODE(hf_lock(client, name_of("one"), HF_FOREVER, NULL, &hold), HF_OK);
+        CHECK_CODE(hf_lock(client, name_of("one"), HF_FOREVER, LOCK_OPTIONS(NO_LOOK), &hold),
+                   HF_OK);
         give_back(hold);
     }
     hf_close(client);

@@ -43,7 +43,7 @@ static void block(void *arg)
     hf_hold *hold = NULL;
 
     blocked->code = hf_lock(blocked->client, blocked->name, HF_FOREVER,
-                            LOCK_OPTIONS(.mode = blocked->mode), &hold);
+                            LOCK_OPTIONS(.mode = blocked->mode, NO_LOOK), &hold);
     CHECK(hold == NULL);
 }
 
@@ -170,7 +170,7 @@ TEST(an_expired_hold_does_not_disturb_closing)
 
     CHECK_CODE(hf_lock(client, name_of("one"), 0, LOCK_OPTIONS(.lease_ms = short_lease(20)), &hold),
                HF_OK);
-    CHECK_CODE(hf_lock(other, name_of("one"), SOON_MS, NULL, &next), HF_OK);
+    CHECK_CODE(hf_lock(other, name_of("one"), SOON_MS, LOCK_OPTIONS(NO_LOOK), &next), HF_OK);
     hf_close(client);
     CHECK(hf_held(next));
     give_back(next);
@@ -221,7 +221,7 @@ static int lock_for_ever(const struct slow_call *call)
 {
     hf_hold *hold;
 
-    return hf_lock(call->client, name_of("one"), HF_FOREVER, NULL, &hold);
+    return hf_lock(call->client, name_of("one"), HF_FOREVER, LOCK_OPTIONS(NO_LOOK), &hold);
 }
 
 static int break_nobody(const struct slow_call *call)

@@ -59,7 +59,8 @@ static void be_first(void *arg)
     struct first *first = arg;
     hf_hold *hold;
 
-    CHECK_CODE(hf_lock(first->client, first->name, HF_FOREVER, NULL, &hold), HF_OK);
+    CHECK_CODE(hf_lock(first->client, first->name, HF_FOREVER, LOCK_OPTIONS(NO_LOOK), &hold),
+               HF_OK);
     give_back(hold);
     first->window->passed = 1;
 }
@@ -345,10 +346,10 @@ static void close_and_release(hf_client *other, const char *name, hf_lock_option
 TEST(closing_while_the_lock_becomes_free)
 {
     static const hf_lock_options kinds[] = {
-        { .size = sizeof(hf_lock_options), .mode = HF_MUTEX },
-        { .size = sizeof(hf_lock_options), .mode = HF_FAIR },
-        { .size = sizeof(hf_lock_options), .mode = HF_READ },
-        { .size = sizeof(hf_lock_options), .mode = HF_MUTEX, .lease_ms = 5000 },
+        { .size = sizeof(hf_lock_options), .mode = HF_MUTEX, NO_LOOK },
+        { .size = sizeof(hf_lock_options), .mode = HF_FAIR, NO_LOOK },
+        { .size = sizeof(hf_lock_options), .mode = HF_READ, NO_LOOK },
+        { .size = sizeof(hf_lock_options), .mode = HF_MUTEX, .lease_ms = 5000, NO_LOOK },
     };
     hf_client *other = open_all();
     char name[128];

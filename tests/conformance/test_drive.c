@@ -211,7 +211,7 @@ TEST(held_turns_false_without_dispatch)
 
     CHECK_CODE(hf_lock(client, name_of("one"), 0, LOCK_OPTIONS(.lease_ms = short_lease(50)), &hold),
                HF_OK);
-    CHECK_CODE(hf_lock(other, name_of("one"), SOON_MS, NULL, &next), HF_OK);
+    CHECK_CODE(hf_lock(other, name_of("one"), SOON_MS, LOCK_OPTIONS(NO_LOOK), &next), HF_OK);
     CHECK(!hf_held(hold));
     give_back(next);
     CHECK_CODE(hf_unlock(hold), HF_LOST);

@@ -84,7 +84,7 @@ static void queue_up(void *arg)
     hf_hold *hold;
 
     CHECK_CODE(hf_lock(queuer->line->client, name_of("queue"), HF_FOREVER,
-                       LOCK_OPTIONS(.mode = HF_FAIR), &hold),
+                       LOCK_OPTIONS(.mode = HF_FAIR, NO_LOOK), &hold),
                HF_OK);
     CHECK_INT(queuer->line->next++, queuer->place);
     give_back(hold);

@@ -28,9 +28,9 @@ static void play(void *arg)
         wait_for_turn(game, 1);
         game->turn = 2;
         int64_t before = monotonic_ms();
-        CHECK_CODE(
-            hf_lock(client, name_of("ball"), HF_FOREVER, LOCK_OPTIONS(.mode = game->mode), &hold),
-            HF_OK);
+        CHECK_CODE(hf_lock(client, name_of("ball"), HF_FOREVER,
+                           LOCK_OPTIONS(.mode = game->mode, NO_LOOK), &hold),
+                   HF_OK);
         CHECK(monotonic_ms() - before < STALL_MS * test_slow());
         give_back(hold);
         game->turn = 3;
@@ -57,8 +57,9 @@ static void check_hand_over(hf_mode mode)
         need(client, HF_CAP_RW);
     for (int i = 0; i < ROUNDS; i++) {
         hf_hold *hold;
-        CHECK_CODE(hf_lock(client, name_of("ball"), SOON_MS, LOCK_OPTIONS(.mode = mode), &hold),
-                   HF_OK);
+        CHECK_CODE(
+            hf_lock(client, name_of("ball"), SOON_MS, LOCK_OPTIONS(.mode = mode, NO_LOOK), &hold),
+            HF_OK);
         game->turn = 1;
         wait_for_turn(game, 2);
         /* Now, or a little later, so that the release meets the other in all states. */
@@ -98,7 +99,8 @@ static void wait_in_thread(void *arg)
     hf_hold *hold;
 
     relay->game->turn = 2;
-    CHECK_CODE(hf_lock(relay->client, name_of("ball"), SOON_MS, NULL, &hold), HF_OK);
+    CHECK_CODE(hf_lock(relay->client, name_of("ball"), SOON_MS, LOCK_OPTIONS(NO_LOOK), &hold),
+               HF_OK);
     give_back(hold);
 }
 
@@ -127,7 +129,7 @@ static void hold_for_the_asynchronous(void *arg)
     hf_hold *hold;
 
     for (int i = 0; i < ROUNDS / 4; i++) {
-        CHECK_CODE(hf_lock(client, name_of("ball"), SOON_MS, NULL, &hold), HF_OK);
+        CHECK_CODE(hf_lock(client, name_of("ball"), SOON_MS, LOCK_OPTIONS(NO_LOOK), &hold), HF_OK);
         game->turn = 1;
         wait_for_turn(game, 2);
         give_back(hold);

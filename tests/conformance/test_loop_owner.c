@@ -72,7 +72,8 @@ static void wait_for_long(void *arg)
 
     warm_up(waiter->client);
     waiter->begun = true;
-    waiter->code = hf_lock(waiter->client, name_of("theirs"), HF_FOREVER, NULL, &hold);
+    waiter->code =
+        hf_lock(waiter->client, name_of("theirs"), HF_FOREVER, LOCK_OPTIONS(NO_LOOK), &hold);
     if (waiter->code == HF_OK)
         give_back(hold);
 }

@@ -138,7 +138,7 @@ static void work_in_turn(void *arg, int index)
     for (int i = 0; i < crowd->rounds; i++) {
         hf_hold *hold;
         CHECK_CODE(hf_lock(crowd->client, crowd->name, HF_FOREVER,
-                           LOCK_OPTIONS(.mode = crowd->mode), &hold),
+                           LOCK_OPTIONS(.mode = crowd->mode, NO_LOOK), &hold),
                    HF_OK);
         CHECK_INT(shared->inside++, 0);
         CHECK(hf_held(hold));
@@ -212,7 +212,8 @@ static void hammer(void *arg)
     parent_say("ready");
     while (!*stop) {
         hf_hold *hold;
-        CHECK_CODE(hf_lock(client, name_of("hot"), HF_FOREVER, NULL, &hold), HF_OK);
+        CHECK_CODE(hf_lock(client, name_of("hot"), HF_FOREVER, LOCK_OPTIONS(NO_LOOK), &hold),
+                   HF_OK);
         give_back(hold);
     }
     hf_close(client);
@@ -233,7 +234,7 @@ TEST(a_waiter_is_not_overtaken_for_ever)
     }
     client = open_client();
     for (int i = 0; i < 200; i++) {
-        CHECK_CODE(hf_lock(client, name_of("hot"), SOON_MS, NULL, &hold), HF_OK);
+        CHECK_CODE(hf_lock(client, name_of("hot"), SOON_MS, LOCK_OPTIONS(NO_LOOK), &hold), HF_OK);
         give_back(hold);
     }
     *stop = 1;

@@ -74,7 +74,8 @@ static void read_all_the_time(void *arg)
     parent_say("ready");
     while (!*stop) {
         hf_hold *hold;
-        CHECK_CODE(hf_lock(client, name_of("rw"), HF_FOREVER, LOCK_OPTIONS(.mode = HF_READ), &hold),
+        CHECK_CODE(hf_lock(client, name_of("rw"), HF_FOREVER,
+                           LOCK_OPTIONS(.mode = HF_READ, NO_LOOK), &hold),
                    HF_OK);
         give_back(hold);
     }
@@ -96,8 +97,9 @@ TEST(a_writer_does_not_starve)
     client = open_client();
     for (int i = 0; i < 100; i++) {
         hf_hold *hold;
-        CHECK_CODE(hf_lock(client, name_of("rw"), SOON_MS, LOCK_OPTIONS(.mode = HF_WRITE), &hold),
-                   HF_OK);
+        CHECK_CODE(
+            hf_lock(client, name_of("rw"), SOON_MS, LOCK_OPTIONS(.mode = HF_WRITE, NO_LOOK), &hold),
+            HF_OK);
         give_back(hold);
     }
     *stop = 1;
@@ -272,8 +274,9 @@ static void read_and_write(void *arg, int index)
     for (int i = 0; i < store_rounds(300); i++) {
         hf_hold *hold;
         hf_mode mode = (i + index) % 4 ? HF_READ : HF_WRITE;
-        CHECK_CODE(hf_lock(client, name_of("rw"), HF_FOREVER, LOCK_OPTIONS(.mode = mode), &hold),
-                   HF_OK);
+        CHECK_CODE(
+            hf_lock(client, name_of("rw"), HF_FOREVER, LOCK_OPTIONS(.mode = mode, NO_LOOK), &hold),
+            HF_OK);
         CHECK(pages->left == pages->right);
         if (mode == HF_WRITE) {
             pages->left = pages->left + 1;

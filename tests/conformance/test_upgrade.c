@@ -207,8 +207,9 @@ static void read_then_increment(void *arg, int index)
     for (int i = 0; i < store_rounds(100); i++) {
         hf_hold *hold;
         hf_mode mode = index % 2 ? HF_READ : HF_UPGRADE;
-        CHECK_CODE(hf_lock(client, name_of("rw"), HF_FOREVER, LOCK_OPTIONS(.mode = mode), &hold),
-                   HF_OK);
+        CHECK_CODE(
+            hf_lock(client, name_of("rw"), HF_FOREVER, LOCK_OPTIONS(.mode = mode, NO_LOOK), &hold),
+            HF_OK);
         long read = *number;
         if (mode == HF_UPGRADE) {
             CHECK_CODE(hf_upgrade(hold, HF_FOREVER), HF_OK);

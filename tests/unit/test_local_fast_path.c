@@ -461,7 +461,9 @@ static unsigned nodes_in_use(void)
 static void lock_and_unlock(hf_client *client, const char *name, hf_mode mode)
 {
     hf_hold *hold;
-    CHECK_INT(hf_lock(client, name, HF_FOREVER, &HF_LOCK_OPTIONS(.mode = mode), &hold), HF_OK);
+    /* A look for circles would hide a wake-up that is lost. */
+    hf_lock_options options = HF_LOCK_OPTIONS(.mode = mode, .deadlock_ms = HF_FOREVER);
+    CHECK_INT(hf_lock(client, name, HF_FOREVER, &options, &hold), HF_OK);
     CHECK_INT(hf_unlock(hold), HF_OK);
 }
 

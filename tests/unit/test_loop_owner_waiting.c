@@ -16,7 +16,9 @@ static void wait_in_vain(void *arg)
 {
     struct waiter *waiter = arg;
     hf_hold *hold = NULL;
-    waiter->code = hf_lock(fixture.client, "contended", HF_FOREVER, NULL, &hold);
+    /* A look for circles would hide a wake-up that is lost. */
+    hf_lock_options options = HF_LOCK_OPTIONS(.deadlock_ms = HF_FOREVER);
+    waiter->code = hf_lock(fixture.client, "contended", HF_FOREVER, &options, &hold);
 }
 
 /* Lets another thread wait for a lock, with the loop in its hands if it comes to have it. */
