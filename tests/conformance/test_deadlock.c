@@ -34,6 +34,14 @@ static void close_circle(void *arg)
     give_back(own);
 }
 
+static void write_once(void *arg)
+{
+    const struct member *member = arg;
+    hf_hold *hold;
+    CHECK_CODE(hf_lock(member->client, member->next, HF_FOREVER, &member->then, &hold), HF_OK);
+    give_back(hold);
+}
+
 /* Each has a client of its own, or all have the same one. */
 static void prepare_circle(struct member *members, unsigned count, hf_client *client)
 {
@@ -97,6 +105,46 @@ TEST(circle_of_threads_is_told_to_one)
     check_own_circle(2);
     check_own_circle(3);
     check_own_circle(LARGEST);
+}
+
+static void count_waits(void *arg, const hf_event *event)
+{
+    _Atomic int *waits = arg;
+    *waits += event->type == HF_EVENT_WAITING;
+}
+
+/* The reader of `b` could share it with its holder, but for the writer that came before. */
+TEST(circle_through_reader_behind_writer_is_told_to_one)
+{
+    struct member members[2];
+    struct barrier all_hold;
+    _Atomic int waits = 0;
+    hf_client *client =
+        open_client_with((hf_client_options){ .on_event = count_waits, .event_arg = &waits });
+    need(client, HF_CAP_RW);
+    struct member writer = { .client = client,
+                             .next = name_of("b"),
+                             .then = HF_LOCK_OPTIONS(.mode = HF_WRITE) };
+    prepare_circle(members, 2, client);
+    members[0].then.mode = members[1].first.mode = HF_READ;
+    barrier_init(&all_hold, 3);
+    for (unsigned i = 0; i < 2; i++) {
+        members[i].all_hold = &all_hold;
+        thread_start(&members[i].thread, close_circle, &members[i]);
+    }
+    EVENTUALLY(probe(client, name_of("b"), HF_WRITE, 9) == HF_BUSY, SOON_MS);
+    int before = waits; /* for what was probed */
+    thread_start(&writer.thread, write_once, &writer);
+    EVENTUALLY(waits == before + 1, SOON_MS);
+    barrier_wait(&all_hold);
+    for (unsigned i = 0; i < 2; i++)
+        thread_join(&members[i].thread);
+    thread_join(&writer.thread);
+    CHECK_INT((members[0].code == HF_EDEADLK) + (members[1].code == HF_EDEADLK), 1);
+    const char *text = members[members[1].code == HF_EDEADLK].text;
+    if (!strstr(text, "\" behind thread "))
+        FAIL("\"%s\" does not say which wait is behind another", text);
+    hf_close(client);
 }
 
 static void need_shown_waiters(const hf_client *client)
@@ -240,6 +288,27 @@ TEST(locks_that_are_taken_in_order_are_in_no_circle)
         thread_join(&members[i].thread);
     hf_close(client);
     hf_close(other);
+}
+
+/* Readers wait behind writers here, which waits for holders alone would not show. */
+TEST(readers_and_writers_in_order_are_in_no_circle)
+{
+    struct member members[2 * THREADS];
+    hf_client *client = open_client();
+    need(client, HF_CAP_RW);
+    for (unsigned i = 0; i < 2 * THREADS; i++) {
+        hf_lock_options looks =
+            HF_LOCK_OPTIONS(.mode = i % 3 ? HF_READ : HF_WRITE, .deadlock_ms = 1);
+        members[i] = (struct member){ .client = client,
+                                      .own = name_of(i % 2 ? "a" : "b"),
+                                      .next = name_of(i % 2 ? "b" : "c"),
+                                      .first = looks,
+                                      .then = looks };
+        thread_start(&members[i].thread, take_in_order, &members[i]);
+    }
+    for (unsigned i = 0; i < 2 * THREADS; i++)
+        thread_join(&members[i].thread);
+    hf_close(client);
 }
 
 enum { SHORT_WAITS = 300 };

@@ -51,20 +51,56 @@ static struct hf_lock_entry *entry_of(const struct hf_blocked *blocked)
 /* A way through calls that wait, from the one that looks. */
 struct way {
     const struct hf_blocked *from, *step[DEPTH_MAX];
+    bool behind[DEPTH_MAX]; /* that step waits for the next one's turn, and not for its hold */
     unsigned length;
     int64_t now_ms;
 };
 
 static bool leads_back(struct way *way, struct hf_blocked *blocked);
 
-/* Does a call of this thread wait, and lead back? */
-static bool owner_leads_back(struct way *way, uint64_t owner)
+/* Does a call of this thread wait, that one if `request` is not 0, and lead back? */
+static bool owner_leads_back(struct way *way, uint64_t owner, hf_request request)
 {
     struct hf_shard *shard = hf__blocked_shard(way->from->client, owner);
     HF_LIST_FOREACH (link, following, &shard->blocked) {
         struct hf_blocked *blocked = HF_CONTAINER(link, struct hf_blocked, link);
-        if (blocked->ask->owner == owner && blocked->seen_by != way->from &&
-            still_waits(blocked, way->now_ms) && leads_back(way, blocked))
+        if (blocked->ask->owner == owner && (!request || blocked->request == request) &&
+            blocked->seen_by != way->from && still_waits(blocked, way->now_ms) &&
+            leads_back(way, blocked))
+            return true;
+    }
+    return false;
+}
+
+/* May share the lock with what is held, and yet wait for its turn. */
+static bool is_shared(const struct hf_lock_args *ask)
+{
+    return !hf__graph_excludes(HF_READ, ask->mode);
+}
+
+/* One that has just been granted is not, though its call still is among those that wait. */
+static bool is_in_queue(const struct hf_blocked *blocked, const struct hf_lock_entry *entry)
+{
+    HF_LIST_FOREACH (link, following, &entry->queue)
+        if (hf__claim_id(HF_CONTAINER(link, struct hf_claim, entry_link)) == blocked->request)
+            return true;
+    return false;
+}
+
+/* Only the first of an entry's queue asks the store, so a reader behind a writer waits for it. What
+ * shares with no holder waits for the same holders as those in front of it. A claim whose call has
+ * ended is no call's wait. */
+static bool queue_leads_back(struct way *way, const struct hf_blocked *blocked,
+                             const struct hf_lock_entry *entry)
+{
+    if (!is_in_queue(blocked, entry)) /* mutant: reader-that-was-granted-is-behind-none */
+        return false;
+    HF_LIST_FOREACH (link, following, &entry->queue) {
+        const struct hf_claim *claim = HF_CONTAINER(link, struct hf_claim, entry_link);
+        hf_request request = hf__claim_id(claim);
+        if (request == blocked->request)
+            break;
+        if (request == way->from->request || owner_leads_back(way, claim->op.in.owner, request))
             return true;
     }
     return false;
@@ -82,9 +118,13 @@ static bool leads_back(struct way *way, struct hf_blocked *blocked)
         const struct hf_claim *holder = HF_CONTAINER(link, struct hf_claim, entry_link);
         if (keeps_out(holder, blocked->ask, way->now_ms) &&
             (holder->op.in.owner == way->from->ask->owner ||
-             owner_leads_back(way, holder->op.in.owner)))
+             owner_leads_back(way, holder->op.in.owner, 0)))
             return true;
     }
+    unsigned step = way->length - 1;
+    way->behind[step] = is_shared(blocked->ask) && queue_leads_back(way, blocked, entry);
+    if (way->behind[step]) /* mutant: reader-behind-writer-waits-for-it */
+        return true;
     way->length--;
     return false;
 }
@@ -103,9 +143,9 @@ static void tell_way(const struct way *way, char *text, size_t size)
         char who[40] = ", which";
         if (i == 0)
             snprintf(who, sizeof who, "thread %llu", (unsigned long long)thread_of(way->step[0]));
-        int added =
-            snprintf(text + length, size - length, "%s waits for \"%.64s\", held by thread %llu",
-                     who, way->step[i]->ask->name, (unsigned long long)thread_of(next));
+        int added = snprintf(text + length, size - length, "%s waits for \"%.64s\"%s thread %llu",
+                             who, way->step[i]->ask->name, way->behind[i] ? " behind" : ", held by",
+                             (unsigned long long)thread_of(next));
         if (added < 0 || length + (size_t)added + sizeof ", ..." >= size) {
             snprintf(text + length, size - length, ", ...");
             return;
@@ -133,7 +173,8 @@ static bool closes_circle(struct hf_deadlock_wait *wait)
     return found;
 }
 
-/* The owners, of this client, that keep the call from its lock. Returns how many. */
+/* The owners, of this client, that keep the call from its lock, or those before it. Returns how
+ * many. */
 static unsigned find_holders(const struct hf_blocked *blocked, uint64_t owners[DEPTH_MAX])
 {
     struct hf_shard *shard = hf__shard_of(blocked->client, blocked->ask->name_hash);
@@ -144,7 +185,8 @@ static unsigned find_holders(const struct hf_blocked *blocked, uint64_t owners[D
     for (struct hf_link *link = entry ? entry->holders.next : NULL;
          entry && link != &entry->holders && count < DEPTH_MAX; link = link->next) {
         const struct hf_claim *holder = HF_CONTAINER(link, struct hf_claim, entry_link);
-        if (hf__owner_thread_number(holder->op.in.owner) && keeps_out(holder, blocked->ask, now_ms))
+        if (hf__owner_thread_number(holder->op.in.owner) &&
+            (is_shared(blocked->ask) || keeps_out(holder, blocked->ask, now_ms)))
             owners[count++] = holder->op.in.owner;
     }
     hf__shard_unlock(shard);
