@@ -34,13 +34,10 @@ uint32_t torture_record_check(const struct torture_record *record);
 /* Whether its kind and verb are known, and its time can be one. */
 bool torture_record_fits(const struct torture_record *record);
 
-/* Sorts what was read, drops what has no number of its own, and counts what is wrong. `drawn`: how
- * many numbers were given away and had room. */
-int torture_history_settle(struct torture_history *history, uint64_t drawn, char error[256]);
-
-/* The records of JSON lines; `file` stands at its beginning. */
+/* The records of JSON lines; `file` stands at its beginning. `drawn`: how many numbers were given
+ * away and had room. */
 int torture_history_read_json(struct torture_history *history, FILE *file, uint64_t size,
-                              char error[256]);
+                              uint64_t *drawn, char error[256]);
 
 /* The words for `mode`, which is a form in a TORTURE_LOCK and a share elsewhere. */
 const char *torture_mode_name(enum torture_kind kind, unsigned mode);

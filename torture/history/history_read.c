@@ -164,7 +164,9 @@ static uint64_t count_pens_of_the_dead(const struct torture_history *history)
     return crashes * most;
 }
 
-int torture_history_settle(struct torture_history *history, uint64_t drawn, char error[256])
+/* Sorts what was read, drops what has no number of its own, and counts what is wrong. `drawn`: how
+ * many numbers were given away and had room. */
+static int settle(struct torture_history *history, uint64_t drawn, char error[256])
 {
     sort_records(history);
     drop_duplicates(history);
@@ -191,12 +193,6 @@ int torture_history_settle(struct torture_history *history, uint64_t drawn, char
 }
 
 /* ---- the binary form ---- */
-
-bool torture_record_fits(const struct torture_record *record)
-{
-    return record->kind != TORTURE_NOTHING && record->kind < TORTURE_KINDS &&
-           record->verb < TORTURE_VERBS && record->at_ns >= 0 && record->at_ns <= INT64_MAX / 2;
-}
 
 /* What the file has of the records, in their places. A place without a number is a missing one. */
 static void sift(struct torture_history *history, size_t places)
@@ -246,14 +242,14 @@ static int read_binary(struct torture_history *history, FILE *file, uint64_t siz
     if (places > drawn)
         places = drawn;
     if (places == 0)
-        return torture_history_settle(history, drawn, error);
+        return settle(history, drawn, error);
     history->records = malloc(places * sizeof *history->records);
     if (!history->records)
         return complain(error, path, "there is not enough memory for its records");
     if (fread(history->records, sizeof *history->records, places, file) != places)
         return complain(error, path, "it could not be read to its end");
     sift(history, places);
-    return torture_history_settle(history, drawn, error);
+    return settle(history, drawn, error);
 }
 
 /* ---- either ---- */
@@ -275,7 +271,9 @@ static int read_open(struct torture_history *history, FILE *file, const char *pa
     if (magic[0] != '{')
         return complain(error, path, "it is no history: neither the binary form nor JSON lines");
     char where[256];
-    if (torture_history_read_json(history, file, (uint64_t)status.st_size, where) == 0)
+    uint64_t drawn;
+    if (torture_history_read_json(history, file, (uint64_t)status.st_size, &drawn, where) == 0 &&
+        settle(history, drawn, where) == 0)
         return 0;
     snprintf(error, 256, "%.80s, %.160s", path, where);
     return -1;

@@ -9,47 +9,7 @@
 #include <sys/wait.h>
 
 /* Pauses that have begun go on for up to one and a half leases. */
-enum { AIM_MS = 300, KINDS = TORTURE_FAULTS + TORTURE_HOOKS_MAX, REST_LEASES = 4 };
-
-/* What a fault takes, with the time before it; and how often those that have not hit are repeated
- * before the first rest. */
-enum { FAULT_LEASES = 3, FIRST_ROUNDS = 5, DEPTH_MAX = 3 };
-
-const char *torture_fault_name(enum torture_fault fault)
-{
-    static const char *const names[] = {
-        "stop-holder", "stop-waiter", "kill-holder", "kill-waiter", "pause",        "clock",
-        "reset",       "hole",        "mute",        "drip",        "late-release", "error-reply",
-        "server-stop", "server-kill", "failover",    "store-clock", "partition",
-    };
-
-    return names[fault];
-}
-
-const char *torture_fault_text(enum torture_fault fault)
-{
-    static const char *const texts[] = {
-        "a holder is stopped for longer than the lease",
-        "the longest waiter is stopped for longer than the lease",
-        "a holder is killed, and replaced by a new process",
-        "the longest waiter is killed, and replaced by a new process",
-        "a pause inside the library, at its sync points, mostly longer than the lease",
-        "the wall clock of a client jumps, up to an hour, both ways",
-        "the connections of a holder or a waiter are cut",
-        "its connections are a black hole for longer than the lease",
-        "its requests are executed, but the replies are lost with the connection",
-        "its connections carry a hundred bytes a second",
-        "its release comes late, or twice, while another owner holds the lock",
-        "its request is executed, but the reply is an error, as a proxy gives it",
-        "the server is stopped for longer than the lease",
-        "the server is killed, and started again",
-        "a replica replaces its primary without the last grants",
-        "the wall clock of the server jumps ahead, by more than a lease",
-        "the server that leads is cut off from the others, with half of the clients",
-    };
-
-    return texts[fault];
-}
+enum { REST_LEASES = 4, DEPTH_MAX = 3 };
 
 /* ---- records ---- */
 
@@ -97,82 +57,7 @@ static uint64_t doing(const struct shot *shot)
     return atomic_load(&shot->driver->arena->seats[shot->client].doing);
 }
 
-/* Any client that does this; of those that wait, the one that has waited longest on its lock. */
-static int look_for(struct torture_driver *driver, enum torture_doing wanted)
-{
-    unsigned count = driver->plan->clients;
-    unsigned first = (unsigned)torture_between(&driver->dice, 0, count - 1);
-    int found = TORTURE_NO_CLIENT;
-    uint64_t word = 0;
-
-    for (unsigned i = 0; i < count; i++) {
-        unsigned client = (first + i) % count;
-        uint64_t other = atomic_load(&driver->arena->seats[client].doing);
-        if (torture_doing_of(other) != wanted || driver->clients[client] == 0 ||
-            driver->struck >> client & 1)
-            continue;
-        if (found == TORTURE_NO_CLIENT || (wanted == TORTURE_ASKING && other >> 24 < word >> 24 &&
-                                           torture_doing_lock(other) == torture_doing_lock(word))) {
-            found = (int)client;
-            word = other;
-        }
-    }
-    return found;
-}
-
-int torture_nemesis_aim(struct torture_driver *driver, enum torture_doing wanted)
-{
-    int found = TORTURE_NO_CLIENT;
-
-    for (int ms = 0; ms < AIM_MS && found == TORTURE_NO_CLIENT; ms++) {
-        found = look_for(driver, wanted);
-        if (found == TORTURE_NO_CLIENT && !torture_driver_wait(driver, 1))
-            break;
-    }
-    if (found != TORTURE_NO_CLIENT)
-        driver->struck |= UINT64_C(1) << found;
-    return found;
-}
-
 /* ---- which is next ---- */
-
-static bool is_chosen(const struct torture_driver *driver, unsigned fault)
-{
-    return fault < TORTURE_FAULTS ? driver->plan->faults & 1u << fault
-                                  : fault - TORTURE_FAULTS < driver->plan->hook_count;
-}
-
-/* A hook is the user's: it is not repeated because it failed. */
-static bool has_hit(const struct torture_driver *driver, unsigned fault)
-{
-    if (fault == TORTURE_PAUSE)
-        return atomic_load(&driver->arena->pauses_hit) > 0;
-    return (fault < TORTURE_FAULTS ? driver->outcome->hit : driver->outcome->tried)[fault] > 0;
-}
-
-static unsigned count_missing(const struct torture_driver *driver)
-{
-    unsigned count = 0;
-
-    for (unsigned fault = 0; fault < KINDS; fault++)
-        count += is_chosen(driver, fault) && !has_hit(driver, fault);
-    return count;
-}
-
-/* At first each fault has to hit once: those that have, wait for the others. */
-static bool is_next(const struct torture_driver *driver, unsigned fault)
-{
-    return is_chosen(driver, fault) && (driver->rounds >= FIRST_ROUNDS || !has_hit(driver, fault));
-}
-
-/* The time may be too short for one fault after the other. */
-bool torture_nemesis_hurries(const struct torture_driver *driver)
-{
-    int64_t left_ms = (driver->end_ns - torture_clock_ns()) / 1000000;
-
-    return driver->rounds < FIRST_ROUNDS &&
-           left_ms < count_missing(driver) * driver->plan->lease_ms * FAULT_LEASES;
-}
 
 static void strike_with(struct torture_driver *driver, unsigned fault);
 
@@ -182,28 +67,21 @@ static bool goes_beside(unsigned fault)
     return fault < TORTURE_LATE_RELEASE && fault != TORTURE_PAUSE;
 }
 
-bool torture_nemesis_last(struct torture_driver *driver, int64_t ms)
+/* Lets that much time pass in a fault of one client. In a hurry the next ones, of other clients,
+ * come meanwhile, and it may last longer. False: the rough part is over. */
+static bool last(struct torture_driver *driver, int64_t ms)
 {
     int64_t until_ns = torture_clock_ns() + ms * 1000000;
 
     driver->depth++;
     while (driver->depth < DEPTH_MAX && torture_nemesis_hurries(driver) &&
-           torture_clock_ns() < until_ns && goes_beside(driver->next_fault % KINDS)) {
-        unsigned fault = driver->next_fault++ % KINDS;
-        if (is_next(driver, fault))
+           torture_clock_ns() < until_ns && goes_beside(driver->next_fault % TORTURE_FAULT_KINDS)) {
+        unsigned fault = driver->next_fault++ % TORTURE_FAULT_KINDS;
+        if (torture_nemesis_is_next(driver, fault))
             strike_with(driver, fault);
     }
     driver->depth--;
     return torture_driver_wait(driver, (until_ns - torture_clock_ns()) / 1000000);
-}
-
-/* Longer than the lease, but not by much: that is where mistakes about it show. */
-int64_t torture_nemesis_over_lease_ms(struct torture_driver *driver)
-{
-    int64_t lease_ms = driver->plan->lease_ms;
-    int64_t most = torture_nemesis_hurries(driver) ? 12 : 16;
-
-    return torture_between(&driver->dice, lease_ms * 11 / 10, lease_ms * most / 10);
 }
 
 /* ---- stopping ---- */
@@ -240,7 +118,7 @@ static void stop_somebody(struct torture_driver *driver, enum torture_fault faul
     begin(&shot);
     begin_ns = torture_clock_ns();
     if (stop(&shot) && is_hit(&shot, wanted)) {
-        torture_nemesis_last(driver, torture_nemesis_over_lease_ms(driver));
+        last(driver, torture_nemesis_over_lease_ms(driver));
         if (torture_clock_ns() - begin_ns >= lease_ns)
             hit(&shot);
     }
@@ -298,7 +176,7 @@ static void bend_a_clock(struct torture_driver *driver)
     atomic_store(&seat->clock_seen, false);
     atomic_store(&seat->clock_ns,
                  torture_chance(&driver->dice, 50) ? jump_ms * 1000000 : -jump_ms * 1000000);
-    torture_nemesis_last(driver, torture_nemesis_over_lease_ms(driver));
+    last(driver, torture_nemesis_over_lease_ms(driver));
     if (atomic_load(&seat->clock_seen))
         hit(&shot);
     atomic_store(&seat->clock_ns, 0);
@@ -334,7 +212,7 @@ static void strike_with(struct torture_driver *driver, unsigned fault)
     case TORTURE_BLACKHOLE:
     case TORTURE_DROP_REPLIES:
     case TORTURE_TRICKLE:
-        torture_nemesis_wire(driver, fault);
+        torture_nemesis_wire(driver, fault, last);
         break;
     case TORTURE_LATE_RELEASE:
     case TORTURE_ERROR_REPLY:
@@ -361,11 +239,13 @@ static bool rest_before_round(struct torture_driver *driver, unsigned round)
     if (round == driver->rounds)
         return true;
     driver->rounds = round;
-    if (driver->plan->restless || (round < FIRST_ROUNDS && count_missing(driver) > 0))
+    if (driver->plan->restless ||
+        (round < TORTURE_FIRST_ROUNDS && torture_nemesis_missing(driver) > 0))
         return true;
-    if (round < FIRST_ROUNDS) {
-        driver->rounds = FIRST_ROUNDS;
-        driver->next_fault = FIRST_ROUNDS * KINDS + driver->next_fault % KINDS;
+    if (round < TORTURE_FIRST_ROUNDS) {
+        driver->rounds = TORTURE_FIRST_ROUNDS;
+        driver->next_fault =
+            TORTURE_FIRST_ROUNDS * TORTURE_FAULT_KINDS + driver->next_fault % TORTURE_FAULT_KINDS;
     }
     torture_driver_wait(driver, (driver->pauses_end_ns - torture_clock_ns()) / 1000000);
     atomic_store(&driver->arena->pauses, 0);
@@ -381,12 +261,12 @@ void torture_nemesis_strike(struct torture_driver *driver)
         return;
     if (torture_clock_ns() >= driver->pauses_end_ns)
         atomic_store(&driver->arena->pauses, 0);
-    for (unsigned i = 0; i <= KINDS; i++) {
+    for (unsigned i = 0; i <= TORTURE_FAULT_KINDS; i++) {
         /* mutant: fault-begins-when-time-is-over */
-        if (!rest_before_round(driver, driver->next_fault / KINDS))
+        if (!rest_before_round(driver, driver->next_fault / TORTURE_FAULT_KINDS))
             return;
-        unsigned fault = driver->next_fault++ % KINDS;
-        if (is_next(driver, fault)) {
+        unsigned fault = driver->next_fault++ % TORTURE_FAULT_KINDS;
+        if (torture_nemesis_is_next(driver, fault)) {
             strike_with(driver, fault);
             return;
         }

@@ -16,15 +16,22 @@ enum { TORTURE_NO_CLIENT = -1 };
 void torture_nemesis_strike(struct torture_driver *driver);
 /* Ends what goes on by itself: pauses at sync points, bent clocks, broken connections. */
 void torture_nemesis_heal(struct torture_driver *driver);
+
+/* ---- nemesis_aim.c ---- */
+
+/* The user's hooks count as faults. A fault that has not hit is repeated in each of the first
+ * rounds, which have no rest between them. */
+enum { TORTURE_FAULT_KINDS = TORTURE_FAULTS + TORTURE_HOOKS_MAX, TORTURE_FIRST_ROUNDS = 5 };
+
+bool torture_nemesis_is_next(const struct torture_driver *driver, unsigned fault);
+/* How many faults have not hit. */
+unsigned torture_nemesis_missing(const struct torture_driver *driver);
 /* A client that does this just now; or TORTURE_NO_CLIENT, after a while. */
 int torture_nemesis_aim(struct torture_driver *driver, enum torture_doing wanted);
 /* The time is too short for one fault after the other. */
 bool torture_nemesis_hurries(const struct torture_driver *driver);
 /* How long a fault has to be that outlasts a lease. */
 int64_t torture_nemesis_over_lease_ms(struct torture_driver *driver);
-/* Lets that much time pass in a fault of one client. In a hurry the next ones, of other clients,
- * come meanwhile, and it may last longer. False: the rough part is over. */
-bool torture_nemesis_last(struct torture_driver *driver, int64_t ms);
 
 /* ---- nemesis_server.c ---- */
 
@@ -33,8 +40,9 @@ void torture_nemesis_server(struct torture_driver *driver, enum torture_fault fa
 
 /* ---- nemesis_network.c ---- */
 
-/* One of the TORTURE_WIRE_FAULTS, from its beginning to its end. */
-void torture_nemesis_wire(struct torture_driver *driver, enum torture_fault fault);
+/* One of the TORTURE_WIRE_FAULTS, from its beginning to its end. `last` lets time pass in it. */
+void torture_nemesis_wire(struct torture_driver *driver, enum torture_fault fault,
+                          bool (*last)(struct torture_driver *driver, int64_t ms));
 /* Ends what befalls its connections, but for a cut, which the relay is yet to make: after answers
  * that were lost, nothing may come. */
 void torture_nemesis_heal_wire(struct torture_seat *seat);

@@ -15,6 +15,7 @@ struct cut {
     struct torture_seat *seat;
     uint32_t client;
     uint64_t number;
+    bool (*last)(struct torture_driver *driver, int64_t ms);
 };
 
 static void write_fault(const struct cut *cut, enum torture_kind kind)
@@ -71,7 +72,7 @@ static bool hold_up(const struct cut *cut, enum torture_wire wire)
     int64_t lease_ms = cut->driver->plan->lease_ms, begin_ns = torture_clock_ns();
 
     make(cut, wire);
-    torture_nemesis_last(cut->driver, torture_nemesis_over_lease_ms(cut->driver));
+    cut->last(cut->driver, torture_nemesis_over_lease_ms(cut->driver));
     make(cut, TORTURE_WIRE_FINE);
     return atomic_load(&cut->seat->wire_hits) > 0 &&
            torture_clock_ns() - begin_ns >= lease_ms * 1000000;
@@ -88,7 +89,8 @@ static bool strike(const struct cut *cut)
     return wait_for_a_bite(cut, cut->driver->plan->lease_ms);
 }
 
-void torture_nemesis_wire(struct torture_driver *driver, enum torture_fault fault)
+void torture_nemesis_wire(struct torture_driver *driver, enum torture_fault fault,
+                          bool (*last)(struct torture_driver *driver, int64_t ms))
 {
     enum torture_doing wanted =
         torture_chance(&driver->dice, 50) ? TORTURE_HOLDING : TORTURE_ASKING;
@@ -97,7 +99,8 @@ void torture_nemesis_wire(struct torture_driver *driver, enum torture_fault faul
                        .fault = fault,
                        .seat = &driver->arena->seats[client < 0 ? 0 : client],
                        .client = (uint32_t)client,
-                       .number = torture_roll(&driver->dice) };
+                       .number = torture_roll(&driver->dice),
+                       .last = last };
 
     if (client == TORTURE_NO_CLIENT)
         return;

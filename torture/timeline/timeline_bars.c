@@ -10,17 +10,6 @@ static bool is_acquisition(const struct torture_record *record)
     return record->verb == TORTURE_ACQUIRE || record->verb == TORTURE_TRY;
 }
 
-static bool has_bar(const struct torture_record *record)
-{
-    return is_acquisition(record) || record->verb == TORTURE_AWAIT ||
-           record->verb == TORTURE_LOOK || record->verb == TORTURE_COUNT_DOWN;
-}
-
-bool timeline_begins_bar(const struct torture_record *record)
-{
-    return record->kind == TORTURE_INVOKE && record->client != TORTURE_NOBODY && has_bar(record);
-}
-
 static int64_t deadline_of(const struct timeline_model *model, const struct torture_record *record)
 {
     if (record->deadline_ns == TORTURE_NEVER || record->deadline_ns <= 0)
@@ -31,8 +20,9 @@ static int64_t deadline_of(const struct timeline_model *model, const struct tort
 /* Calls that are about no hold are known by their operation. */
 static uint64_t bar_of(const struct torture_record *record)
 {
-    return record->hold && (is_acquisition(record) || !has_bar(record)) ? record->hold
-                                                                        : record->operation;
+    return record->hold && (is_acquisition(record) || !timeline_has_bar(record))
+               ? record->hold
+               : record->operation;
 }
 
 static int compare_holds(const void *left, const void *right, void *arg)
@@ -184,7 +174,7 @@ static void change_mode(struct timeline_bar *bar, const struct torture_record *r
 /* A grant that was never asked for is drawn nowhere: the checker has a word about it. */
 void timeline_tell_bar(struct timeline_model *model, const struct torture_record *record)
 {
-    bool own = has_bar(record);
+    bool own = timeline_has_bar(record);
     struct timeline_bar *bar = find(model, bar_of(record));
 
     if (!bar)

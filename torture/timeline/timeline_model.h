@@ -103,14 +103,21 @@ void timeline_lock_name(const struct timeline_model *model, uint16_t lock, char 
 /* The last moment at which the bar is something to draw. */
 int64_t timeline_bar_last(const struct timeline_bar *bar);
 
-/* ---- While the model is built ---- */
+/* ---- timeline_lanes.c ---- */
 
+/* 0, or -1: there is no memory. */
+int timeline_lanes_make(struct timeline_model *model);
 int64_t timeline_when(const struct timeline_model *model, int64_t ns);
 /* A time that can be reckoned with, whatever the record says. */
 int64_t timeline_clamp(int64_t ns);
 /* PICTURE_NONE: the client asked for nothing. */
 uint32_t timeline_lane_of(const struct timeline_model *model, uint32_t client);
+/* Whether its call is drawn; and whether that begins with this record. */
+bool timeline_has_bar(const struct torture_record *record);
 bool timeline_begins_bar(const struct torture_record *record);
+
+/* ---- While the model is built ---- */
+
 /* All of them, before what they are told. */
 void timeline_begin_bars(struct timeline_model *model);
 void timeline_tell_bar(struct timeline_model *model, const struct torture_record *record);

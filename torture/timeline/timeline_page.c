@@ -27,7 +27,7 @@ static const char template[] = {
 
 /* The cells of the drawings: in a row of the whole run, and of the hand-overs. */
 enum { COLUMNS = 430, HANDOVER_COLUMNS = 215, HANDOVER_ROWS = 50, SLOWEST = 5 };
-enum { OVERVIEW_LANES = 32, BANDS = 1000 };
+enum { OVERVIEW_LANES = 32 };
 
 /* ---- the head ---- */
 
@@ -104,48 +104,6 @@ static void put_head(struct timeline_page *page)
 }
 
 /* ---- what drawings share ---- */
-
-void timeline_page_ticks(struct timeline_json *out, int64_t from, int64_t to)
-{
-    struct timeline_ticks ticks;
-    char text[32];
-
-    timeline_json_open(out, "ticks", '[');
-    timeline_ticks_init(&ticks, from, to, 9);
-    for (int64_t at = ticks.first; at <= ticks.last; at += ticks.step) {
-        timeline_tick_text(text, &ticks, at);
-        timeline_json_open(out, NULL, '[');
-        timeline_json_time(out, NULL, at);
-        timeline_json_text(out, NULL, text);
-        timeline_json_close(out, ']');
-    }
-    timeline_json_close(out, ']');
-}
-
-/* Each begins where the one before has ended: there are no more of them than can be seen. */
-void timeline_page_bands(struct timeline_json *out, const struct timeline_model *model,
-                         int64_t from, int64_t to, bool hit)
-{
-    int64_t least = (to - from) / BANDS, covered = from - 1;
-
-    timeline_json_open(out, "bands", '[');
-    for (uint32_t i = 0; i < model->fault_count; i++) {
-        const struct timeline_fault *fault = &model->faults[i];
-        int64_t begin = fault->on > covered ? fault->on : covered;
-        int64_t end = fault->off > begin + least ? fault->off : begin + least;
-
-        if (fault->off <= covered || fault->on > to ||
-            (hit ? fault->hits == 0 : fault->lane != PICTURE_NONE))
-            continue;
-        covered = end;
-        timeline_json_open(out, NULL, '[');
-        timeline_json_time(out, NULL, begin);
-        timeline_json_time(out, NULL, end);
-        timeline_json_text(out, NULL, model->kinds[fault->kind].name);
-        timeline_json_close(out, ']');
-    }
-    timeline_json_close(out, ']');
-}
 
 /* ---- the whole run ---- */
 

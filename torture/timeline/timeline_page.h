@@ -25,7 +25,6 @@ void timeline_page_findings(struct timeline_page *page);
 /* timeline_page_scene.c: a close-up, under `key`. */
 void timeline_page_scene(struct timeline_page *page, const char *key,
                          const struct timeline_scene *scene);
-/* page.c */
 void timeline_page_ticks(struct timeline_json *out, int64_t from, int64_t to);
 void timeline_page_bands(struct timeline_json *out, const struct timeline_model *model,
                          int64_t from, int64_t to, bool hit);

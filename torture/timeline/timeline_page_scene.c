@@ -6,7 +6,49 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-enum { DRAWN = 200 };
+enum { DRAWN = 200, BANDS = 1000 };
+
+void timeline_page_ticks(struct timeline_json *out, int64_t from, int64_t to)
+{
+    struct timeline_ticks ticks;
+    char text[32];
+
+    timeline_json_open(out, "ticks", '[');
+    timeline_ticks_init(&ticks, from, to, 9);
+    for (int64_t at = ticks.first; at <= ticks.last; at += ticks.step) {
+        timeline_tick_text(text, &ticks, at);
+        timeline_json_open(out, NULL, '[');
+        timeline_json_time(out, NULL, at);
+        timeline_json_text(out, NULL, text);
+        timeline_json_close(out, ']');
+    }
+    timeline_json_close(out, ']');
+}
+
+/* Each begins where the one before has ended: there are no more of them than can be seen. */
+void timeline_page_bands(struct timeline_json *out, const struct timeline_model *model,
+                         int64_t from, int64_t to, bool hit)
+{
+    int64_t least = (to - from) / BANDS, covered = from - 1;
+
+    timeline_json_open(out, "bands", '[');
+    for (uint32_t i = 0; i < model->fault_count; i++) {
+        const struct timeline_fault *fault = &model->faults[i];
+        int64_t begin = fault->on > covered ? fault->on : covered;
+        int64_t end = fault->off > begin + least ? fault->off : begin + least;
+
+        if (fault->off <= covered || fault->on > to ||
+            (hit ? fault->hits == 0 : fault->lane != PICTURE_NONE))
+            continue;
+        covered = end;
+        timeline_json_open(out, NULL, '[');
+        timeline_json_time(out, NULL, begin);
+        timeline_json_time(out, NULL, end);
+        timeline_json_text(out, NULL, model->kinds[fault->kind].name);
+        timeline_json_close(out, ']');
+    }
+    timeline_json_close(out, ']');
+}
 
 static void put_lanes(struct timeline_page *page, const struct timeline_scene *scene)
 {

@@ -54,6 +54,8 @@ void torture_use_several(struct torture_client *client);
 /* Counts down, looks, waits, or makes the next latch. False: there is none to use just now. */
 bool torture_use_latch(struct torture_client *client);
 
+/* ---- workload_call.c ---- */
+
 /* A record of this client about a lock, with the owner that it goes by. */
 struct torture_record torture_about(const struct torture_client *client, enum torture_verb verb,
                                     uint16_t lock);
@@ -64,6 +66,8 @@ uint64_t torture_begin(struct torture_client *client, struct torture_record *rec
 /* Writes how a call has ended. BROKEN ends the process. */
 void torture_end(struct torture_client *client, struct torture_record *record,
                  enum torture_answer answer);
+/* Ends the process: the run is broken, for this reason. */
+_Noreturn void torture_give_up(struct torture_client *client, const char *sentence);
 
 /* From here on, and no longer, sync points are about the place in the queue of this call. */
 void torture_wait_begin(struct torture_client *client, const struct torture_record *record);
