@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a claim is called at the database, and its lease there. */
+/* What a claim is called at the database, over which connection, and its lease there. */
 #include "base/error.h"
+#include "base/rand.h"
 #include "engines/sql/sql.h"
 
 #include <stdio.h>
@@ -44,6 +45,15 @@ bool hf__owner_read(const char *key, unsigned char owner[SQL_OWNER_SIZE])
         owner[i] = (unsigned char)(high << 4 | low);
     }
     return true;
+}
+
+struct sql *hf__sql_part(struct hf_engine *engine, const char *name, uint32_t length)
+{
+    struct sql *first = (struct sql *)engine;
+    if (!name || first->settings.connections == 1)
+        return first;
+    /* The lower bits choose among the bits of `contended`. */
+    return first->parts[(hf__hash(name, length) >> 32) % first->settings.connections];
 }
 
 hf_kind hf__kind_of(hf_mode mode)

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The engines `postgres:` and `mysql:`: opening, closing, and their tables. */
 #include "base/error.h"
-#include "base/rand.h"
 #include "base/testing.h"
 #include "engines/sql/session/session.h"
 #include "engines/sql/sql.h"
@@ -100,15 +99,6 @@ static int open_sql(struct hf_engine **ret, const struct hf_engine_ops *ops,
     }
     *ret = &first->base;
     return HF_OK;
-}
-
-struct sql *hf__sql_part(struct hf_engine *engine, const char *name, uint32_t length)
-{
-    struct sql *first = (struct sql *)engine;
-    if (!name || first->settings.connections == 1)
-        return first;
-    /* The lower bits choose among the bits of `contended`. */
-    return first->parts[(hf__hash(name, length) >> 32) % first->settings.connections];
 }
 
 /* The last part frees all of them: each other one counts at the first. */

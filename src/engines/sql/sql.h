@@ -8,7 +8,7 @@
  *     task.c      requests, and their parameters
  *     link.c      a connection that comes back by itself, and the requests on it
  *     lock.c      the life of a claim
- *     claims.c    what it is called at the database, and its lease there
+ *     claims.c    what it is called at the database, over which connection, and its lease
  *     counter.c   receipts of what was taken from counters
  *     change.c, inspect.c
  *     waiting.c   claims that wait: notifications and polling
