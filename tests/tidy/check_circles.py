@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""No files of the core call each other in a circle, nor do those of an engine that is listed."""
+"""No files of a room call each other in a circle."""
 
 import re
 import sys
@@ -9,17 +9,27 @@ import sources
 import tap
 
 ROOT = sys.argv[1]
-DEFINITION = re.compile(r"^[a-z][^\n;={}]*?\b(hf_\w+)\([^;{}]*\)\s*\n\{", re.MULTILINE)
-ENGINES = ("etcd",)
-NAME = re.compile(r"(?<!struct )\bhf_\w+")
+# The number of files of each room that are in circles. It only shrinks.
+ROOMS = {
+    "src/base/": 0, "src/core/": 0, "src/net/": 0, "src/recipes/": 0, "src/cli/": 0,
+    "src/engines/common/": 0, "src/engines/memcached/": 0, "src/engines/sql/": 0,
+    "src/engines/trace/": 0, "src/engines/quorum/": 5, "src/engines/local/": 21,
+    "src/engines/redis/": 25, "src/engines/zookeeper/": 26, "src/engines/etcd/": 0,
+    "exporter/": 2, "torture/": 0,
+}
+DEFINITION = re.compile(r"^[a-z_][^\n;={}]*?\b([a-z]\w+)\([^;{}]*\)\s*\n\{", re.MULTILINE)
+NAME = re.compile(r"(?<!struct )(?<!enum )\b[a-z]\w+_\w+")
 
 
-def callees(folder="src/core/"):
-    """For each file, without its folder, the files whose functions it names. Those of a header are
-    inline."""
-    texts = {path.rpartition("/")[2]: sources.code_only(sources.read(ROOT, path))
-             for path in sources.files(ROOT, (".c", ".h")) if path.startswith(folder)}
-    home = {function: file for file, text in texts.items() for function in DEFINITION.findall(text)}
+def callees(room):
+    """For each file, the files whose functions it names. Those of a header are inline."""
+    texts = {path: sources.code_only(sources.read(ROOT, path))
+             for path in sources.files(ROOT, (".c", ".h")) if path.startswith(room)}
+    home = {}
+    for file, text in texts.items():
+        for match in DEFINITION.finditer(text):
+            if file.endswith(".h") or not re.search(r"\bstatic\b", match[0].partition("(")[0]):
+                home[match[1]] = file
     uses = {file: DEFINITION.sub("{", text) if file.endswith(".c") else
             " ".join(re.findall(r"^\{.*?^\}", text, re.MULTILINE | re.DOTALL))
             for file, text in texts.items()}
@@ -27,39 +37,50 @@ def callees(folder="src/core/"):
             for file, text in uses.items()}
 
 
-def circles(folder):
-    """Each one of two files at least, as a file and its own header are one."""
-    near = callees(folder)
-    far = {file: set() for file in near}
-    for file in near:
-        left = [file]
+def circles(near):
+    """The groups of those that can reach each other."""
+    far = {one: set() for one in near}
+    for one in near:
+        left = [one]
         while left:
-            for callee in near[left.pop()] - far[file]:
-                far[file].add(callee)
+            for callee in near[left.pop()] - far[one]:
+                far[one].add(callee)
                 left.append(callee)
-    found = {frozenset(other for other in far[file] if file in far[other])
-             for file in near if file in far[file]}
-    return [circle for circle in found if len({file[:-2] for file in circle}) > 1]
+    return {frozenset(other for other in far[one] if one in far[other])
+            for one in near if one in far[one]}
 
 
-def files_are_in_no_circle():
-    folders = ("src/core/", *(f"src/engines/{engine}/" for engine in ENGINES))
-    return [f"these of {folder} call each other in a circle: {' '.join(sorted(circle))}"
-            for folder in folders for circle in circles(folder)]
+def circles_of_files(room):
+    """Each one of two files at least, as a file and its own header are one."""
+    return [circle for circle in circles(callees(room)) if len({file[:-2] for file in circle}) > 1]
+
+
+def files_of_a_room_are_in_no_circle():
+    return [f"these call each other in a circle: {' '.join(sorted(circle))}"
+            for room, known in ROOMS.items() if known == 0 for circle in circles_of_files(room)]
+
+
+def circles_that_are_left_only_shrink():
+    counts = {room: sum(file.endswith(".c") for circle in circles_of_files(room) for file in circle)
+              for room, known in ROOMS.items() if known}
+    return [f"{room} has {count} files in circles, and check_circles.py allows {ROOMS[room]}"
+            for room, count in counts.items() if count > ROOMS[room]]
 
 
 def a_step_of_a_claim_calls_claim_h_lease_h_and_the_table_alone():
-    return [f"claim_fsm.c names a function of {file}" for file in
-            sorted(callees()["claim_fsm.c"] - {"known.c", "known.h", "claim.h", "lease.h"})]
+    names = {file.rpartition("/")[2] for file in callees("src/core/")["src/core/claim/claim_fsm.c"]}
+    return [f"claim_fsm.c names a function of {file}"
+            for file in sorted(names - {"known.c", "known.h", "claim.h", "lease.h"})]
 
 
 def calls_are_found():
-    near = callees()
+    claim = {file.rpartition("/")[2]: {callee.rpartition("/")[2] for callee in found}
+             for file, found in callees("src/core/").items()}
     return [f"{caller} calls {callee}" for caller, callee in (
         ("sync_driver.c", "claim_fsm.c"), ("sync_driver.c", "claim.h"),
-        ("claim_compact.h", "claim_compact.c")) if callee not in near[caller]]
+        ("claim_compact.h", "claim_compact.c")) if callee not in claim[caller]]
 
 
 tap.run([(function.__name__, function) for function in
-         (files_are_in_no_circle, calls_are_found,
+         (files_of_a_room_are_in_no_circle, circles_that_are_left_only_shrink, calls_are_found,
           a_step_of_a_claim_calls_claim_h_lease_h_and_the_table_alone)])
