@@ -98,6 +98,17 @@ bool hf__op_is_held_here(struct hf_op *op)
     return held;
 }
 
+/* The engine ends meanwhile, and may be gone before the loop comes to this. */
+static void op_answered_late(struct hf_task *task)
+{
+    hf__drop_error(HF_CONTAINER(task, struct hf_op, core.answer));
+}
+
+static void op_woken_late(struct hf_op *op)
+{
+    (void)op;
+}
+
 void hf__claim_still(struct hf_claim *claim)
 {
     struct hf_loop *loop = &claim->client->loop;
@@ -106,6 +117,8 @@ void hf__claim_still(struct hf_claim *claim)
     hf__lease_unwatch(claim);
     hf__timer_stop(loop, &claim->alarm);
     hf__link_remove(&claim->op.core.answer.link);
+    hf__task_init(&claim->op.core.answer, op_answered_late);
+    claim->op.core.woken = op_woken_late;
     /* mutant: claim-goes-to-engine */
     claim->driven = true; /* so that what is on its way to the loop begins nothing */
 }
