@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The clock of a memcached server: when an item behind a reading lives for its whole lease. */
 #include "engines/memcached/clock.h"
+#include "engines/memcached/codec.h"
 #include "test.h"
 
 /* The key has this many seconds left at our time 0. */
@@ -63,6 +64,15 @@ TEST(missing_key_is_wrong)
 }
 
 /* A key that was made anew has its whole life left. */
+TEST(reply_without_a_time_is_wrong)
+{
+    struct mc_clock clock = set_clock();
+
+    read_at(&clock, MC_NO_TTL, 10);
+    CHECK(!hf__mc_clock_is_right(&clock, MC_NO_TTL, 10));
+    CHECK(!hf__mc_clock_is_right(&clock, TTL, 10));
+}
+
 TEST(new_key_sets_the_clock_again)
 {
     struct mc_clock clock = set_clock();

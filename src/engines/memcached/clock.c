@@ -15,12 +15,12 @@ static void set_anew(struct mc_clock *clock, int64_t base_ms, int64_t now_ms)
 
 void hf__mc_clock_read(struct mc_clock *clock, int64_t ttl, int64_t sent_at_ms, int64_t now_ms)
 {
-    bool late = now_ms - sent_at_ms > MC_CLOCK_LATE_MS; /* mutant: memcached-late-reading */
-    int64_t base_ms = (late ? sent_at_ms + MC_CLOCK_LATE_MS : now_ms) + ttl * 1000;
     if (ttl < 0 || (clock->readings > 0 && ttl > clock->last_ttl))
         hf__mc_clock_reset(clock);
     if (ttl < 0)
         return;
+    bool late = now_ms - sent_at_ms > MC_CLOCK_LATE_MS; /* mutant: memcached-late-reading */
+    int64_t base_ms = (late ? sent_at_ms + MC_CLOCK_LATE_MS : now_ms) + ttl * 1000;
     clock->last_ttl = ttl;
     /* It is older than what is known. On a slow network there is nothing better. */
     if (late && clock->readings == MC_CLOCK_READINGS &&
