@@ -467,8 +467,9 @@ HF_API void hf_lock_options_init(hf_lock_options *options, size_t size);
  * Deadlocks. Threads that wait for each other in a circle would wait for ever. One of them gets
  * HF_EDEADLK, and hf_last_error names the circle; it releases what it holds, and may try again.
  *
- *  - Within a client it is the call that closes the circle, and at once. Over clients it is the
- *    wait that began last, after its deadlock_ms: each wait looks at what the store shows.
+ *  - Within a process, also over several clients and stores, it is the call that closes the circle,
+ *    and at once. Else it is the wait that began last, after its deadlock_ms: each wait looks at
+ *    what the stores show for which its process has a client.
  *  - No circle is reported that was not there at one moment, as the store saw it.
  *  - Owners are threads here (`owner` 0 or HF_OWNER_THREAD in hf_lock). A thread is another one in
  *    each client, so use one client for all locks of a store. Other owners are in no circle, nor is
@@ -476,8 +477,8 @@ HF_API void hf_lock_options_init(hf_lock_options *options, size_t size);
  *    release is taken with HF_OWNER_NEW.
  *  - Only locks that have holders count, so no permits, counters, latches or elections, and no
  *    hf_upgrade. A wait with a limit below its deadlock_ms is left alone.
- *  - Clients find each other's waits at local:, Redis, ZooKeeper, PostgreSQL and MySQL. They find
- *    none where the store does not name threads: etcd, memcached, a quorum, session locks.
+ *  - Processes find each other's waits at local:, Redis, ZooKeeper, etcd, PostgreSQL and MySQL.
+ *    They find none where the store does not name threads: memcached, a quorum, session locks.
  *
  * Returns:
  *   HF_OK           *ret is a hold; pass it to hf_unlock or hf_unlock_nowait. HF_COUNTER and
@@ -900,6 +901,7 @@ typedef struct hf_entry {
                       latch. It is another library's, or an application's own (Redis) */
     const char *thread; /* equal for all claims of one thread, which does nothing else while one of
                            them waits. "": the owner is no thread, or the store does not tell */
+    uint64_t claim;     /* no later claim of the name has it (etcd). 0: owner_key has the number */
 } hf_entry;
 
 /* Receives the entries of hf_inspect. Runs on the calling thread, inside hf_inspect, and may call

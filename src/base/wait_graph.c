@@ -46,8 +46,9 @@ void hf__graph_add(struct hf_graph *graph, const struct hf_graph_claim *claim)
     if (!make_room(graph, &claims, graph->count, &graph->room, sizeof *claim))
         return;
     graph->claims = claims;
+    const char *store = claim->at ? claim->at : "";
     char *at = hf__calloc(1, strlen(claim->name) + strlen(claim->owner) + strlen(claim->key) +
-                                 strlen(claim->text) + 4);
+                                 strlen(claim->text) + strlen(store) + 5);
     graph->out_of_memory |= !at;
     if (!at)
         return;
@@ -58,6 +59,7 @@ void hf__graph_add(struct hf_graph *graph, const struct hf_graph_claim *claim)
     added->owner = copy_string(&at, claim->owner);
     added->key = copy_string(&at, claim->key);
     added->text = copy_string(&at, claim->text);
+    added->at = copy_string(&at, store);
     added->name_hash = (uint32_t)hf__hash(claim->name, strlen(claim->name));
     added->owner_hash = (uint32_t)hf__hash(claim->owner, strlen(claim->owner));
 }
@@ -81,39 +83,40 @@ static void name_owner(char *text, size_t size, const hf_entry *entry)
 
 void hf__graph_add_entry(struct hf_graph *graph, const hf_entry *entry)
 {
-    char text[192];
+    char text[192], key[HF_OWNER_KEY_SIZE + 24];
     int64_t now_ms = hf__clock_ms();
     bool waits = entry->role == HF_ROLE_WAITER;
     if (entry->role == HF_ROLE_OBJECT)
         return;
     name_owner(text, sizeof text, entry);
-    hf__graph_add(
-        graph, &(struct hf_graph_claim){ .name = entry->name,
-                                         .owner = entry->thread,
-                                         .key = entry->owner_key,
-                                         .text = text,
-                                         .token = waits ? 0 : entry->token,
-                                         .began_ms = !waits || entry->since_ms < 0
-                                                         ? INT64_MIN
-                                                         : now_ms - entry->since_ms + AGE_MARGIN_MS,
-                                         .mode = entry->mode,
-                                         .waits = waits,
-                                         .unique = is_of_one_claim(entry->owner_key) });
+    snprintf(key, sizeof key, "%s@%llu", entry->owner_key, (unsigned long long)entry->claim);
+    hf__graph_add(graph, &(struct hf_graph_claim){
+                             .name = entry->name,
+                             .owner = entry->thread,
+                             .key = key,
+                             .text = text,
+                             .store = graph->store,
+                             .at = graph->at,
+                             .token = waits ? 0 : entry->token,
+                             .began_ms = !waits || entry->since_ms < 0
+                                             ? INT64_MIN
+                                             : now_ms - entry->since_ms + AGE_MARGIN_MS,
+                             .mode = entry->mode,
+                             .waits = waits,
+                             .unique = entry->claim || is_of_one_claim(entry->owner_key) });
 }
 
 void hf__thread_key(char key[HF_OWNER_KEY_SIZE], const char *client, uint64_t thread)
 {
-    char digits[17];
+    char digits[HF_PROCESS_DIGITS + 1];
     unsigned count = 0;
-    for (; *client && count < 16; client++)
+    for (; *client && count < HF_PROCESS_DIGITS; client++)
         if (*client != '-')
             digits[count++] = *client;
     digits[count] = '\0';
     key[0] = '\0';
-    if (count < 16 || !thread)
-        return;
-    digits[12] = '8'; /* where a UUID has its version */
-    snprintf(key, HF_OWNER_KEY_SIZE, "%s:%llu", digits, (unsigned long long)thread);
+    if (count == HF_PROCESS_DIGITS && thread)
+        snprintf(key, HF_OWNER_KEY_SIZE, "%s:%llu", digits, (unsigned long long)thread);
 }
 
 void hf__thread_key_of(char key[HF_OWNER_KEY_SIZE], const uint64_t client[2], uint64_t thread)
@@ -142,7 +145,9 @@ static bool same_owner(const struct hf_graph_claim *one, const struct hf_graph_c
 
 static bool same_name(const struct hf_graph_claim *one, const struct hf_graph_claim *other)
 {
-    return one->name_hash == other->name_hash && strcmp(one->name, other->name) == 0;
+    return one->name_hash == other->name_hash &&
+           one->store == other->store && /* mutant: name-of-another-store-is-another */
+           strcmp(one->name, other->name) == 0;
 }
 
 static bool same_claim(const struct hf_graph_claim *one, const struct hf_graph_claim *other)
@@ -331,6 +336,19 @@ static void find_ways(const struct hf_graph *graph, uint32_t goal, uint32_t *way
         }
 }
 
+static bool is_at_one_store(const struct hf_graph *graph, const uint32_t *way, uint32_t from)
+{
+    bool one = true;
+    uint32_t at = from;
+    for (uint32_t step = 0; step < graph->count && way[at] != HF_GRAPH_NONE; step++) {
+        one &= graph->claims[at].store == graph->claims[from].store;
+        at = graph->edges[way[at]].to;
+        if (at == from)
+            break;
+    }
+    return one;
+}
+
 void hf__graph_tell(const struct hf_graph *graph, uint32_t wait, char *text, size_t size)
 {
     uint32_t *way = hf__calloc(2 * (size_t)graph->count, sizeof *way);
@@ -339,15 +357,17 @@ void hf__graph_tell(const struct hf_graph *graph, uint32_t wait, char *text, siz
     if (!way)
         return;
     find_ways(graph, wait, way);
+    bool one_store = is_at_one_store(graph, way, wait);
     uint32_t at = wait;
     do {
         if (way[at] == HF_GRAPH_NONE)
             break;
         const struct hf_graph_edge *edge = &graph->edges[way[at]];
-        const char *owner = length == 0 ? graph->claims[at].text : ", which";
+        const struct hf_graph_claim *claim = &graph->claims[at];
         int added =
-            snprintf(text + length, size - length, "%.80s waits for \"%.64s\", held by %.80s",
-                     owner, graph->claims[at].name, graph->claims[edge->to].text);
+            snprintf(text + length, size - length, "%.80s waits for \"%.64s\"%s%s, held by %.80s",
+                     length == 0 ? claim->text : ", which", claim->name, one_store ? "" : " at ",
+                     one_store ? "" : claim->at, graph->claims[edge->to].text);
         if (added < 0 || length + (size_t)added + sizeof ", ..." >= size) {
             snprintf(text + length, size - length, "%s", length ? ", ..." : "");
             break;

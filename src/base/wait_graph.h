@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which owner waits for which, of lists that a store has shown, and circles in it. Asks no store.
+/* Which owner waits for which, of lists that stores have shown, and circles in it. Asks no store.
  *
- * A list is not one moment. So there are two, one after the other, and what counts is a claim that
- * is the same one in both: it was there all the time from the end of the first to the beginning of
- * the second. All claims of a circle were there together at that moment (docs/adr/0013). */
+ * A list is not one moment. So there are two of each store, one after the other, and what counts is
+ * a claim that is the same one in both: it was there all the time from the end of the first to the
+ * beginning of the second. No second one is asked for before all first ones are there. All claims
+ * of a circle were there together at that moment (docs/adr/0013). */
 #ifndef HF_BASE_WAIT_GRAPH_H
 #define HF_BASE_WAIT_GRAPH_H
 
@@ -15,6 +16,8 @@ struct hf_graph_claim {
     const char *owner; /* equal for all claims of one thread; "": it is in no circle */
     const char *key;   /* equal in two lists if the claim is the same */
     const char *text;  /* names the owner in a sentence */
+    uint64_t store;    /* the same name at another store is another lock */
+    const char *at;    /* names the store in a sentence; or NULL */
     uint64_t token;    /* hold: its own, where that is known */
     int64_t began_ms; /* wait: not later than this by the clock of asked_ms; INT64_MIN: not known */
     hf_mode mode;
@@ -31,7 +34,9 @@ struct hf_graph_edge {
 };
 
 struct hf_graph {
-    int64_t asked_ms; /* when the list was asked for; the clock is hf__clock_ms */
+    int64_t asked_ms; /* when the lists were asked for; the clock is hf__clock_ms */
+    uint64_t store;   /* of the entries that are added, as `at` */
+    const char *at;
     struct hf_graph_claim *claims;
     uint32_t count, room;
     struct hf_graph_edge *edges; /* of the circles that hf__graph_find has found */
@@ -63,8 +68,11 @@ uint32_t hf__graph_find(struct hf_graph *graph, uint32_t of);
  * "A waits for "b", held by B, which waits for "a", held by A". */
 void hf__graph_tell(const struct hf_graph *graph, uint32_t wait, char *text, size_t size);
 
-/* Names a thread for hf_entry.thread, by the first 16 hexadecimal digits of its client, with or
- * without hyphens: connections of one client may differ in the others. "": `thread` is 0. */
+/* The hexadecimal digits at the begin of a client's id that are those of its process. */
+#define HF_PROCESS_DIGITS 11u
+
+/* Names a thread for hf_entry.thread, by its process and its number there: it is the same at all
+ * stores. `client`: in hexadecimal digits, with or without hyphens. "": `thread` is 0. */
 void hf__thread_key(char key[HF_OWNER_KEY_SIZE], const char *client, uint64_t thread);
 /* The same by the client's 128 bits. */
 void hf__thread_key_of(char key[HF_OWNER_KEY_SIZE], const uint64_t client[2], uint64_t thread);

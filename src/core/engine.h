@@ -241,7 +241,7 @@ struct hf_oneshot {
 struct hf_host {
     struct hf_loop *loop;
     struct uv_loop_s *uv;   /* NULL in simulations */
-    uint64_t id[2];         /* the client's 128 random bits */
+    uint64_t id[2];         /* the client's; it begins with HF_PROCESS_DIGITS of its process */
     const char *owner_text; /* user@host:pid program, or the user's choice */
     const char *host_name;
     uint64_t token_floor;       /* 0: none; see raises_tokens */
@@ -259,6 +259,7 @@ struct hf_engine_ops {
     const char *const *schemes; /* ends with NULL */
     unsigned caps;              /* HF_CAP_... */
     bool forgets;       /* names leave something at the store, and HF_ONESHOT_FORGET removes it */
+    bool names_threads; /* hf_entry.thread is told, of holders and of waiters */
     bool raises_tokens; /* host->token_floor is kept: each grant of this client has a larger one */
 
     /* ---- Seven slots that every engine fills ---- */

@@ -5,13 +5,14 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 enum { LARGEST = 8 };
 
 /* A thread that takes a name, and then asks for the next one's. */
 struct member {
     struct thread thread;
-    hf_client *client;
+    hf_client *client, *next_client;
     struct barrier *all_hold;
     const char *own, *next;
     hf_lock_options first, then;
@@ -26,7 +27,8 @@ static void close_circle(void *arg)
     hf_hold *own, *next = NULL;
     CHECK_CODE(hf_lock(member->client, member->own, SOON_MS, &member->first, &own), HF_OK);
     barrier_wait(member->all_hold);
-    member->code = hf_lock(member->client, member->next, member->wait_ms, &member->then, &next);
+    hf_client *next_client = member->next_client ? member->next_client : member->client;
+    member->code = hf_lock(next_client, member->next, member->wait_ms, &member->then, &next);
     if (member->code != HF_OK)
         snprintf(member->text, sizeof member->text, "%s", hf_last_error()->text);
     if (next)
@@ -47,7 +49,8 @@ static void prepare_circle(struct member *members, unsigned count, hf_client *cl
 {
     static const char *const stems[LARGEST] = { "a", "b", "c", "d", "e", "f", "g", "h" };
     for (unsigned i = 0; i < count; i++) {
-        members[i] = (struct member){ .client = client ? client : open_client(),
+        hf_client *own = client ? client : open_client();
+        members[i] = (struct member){ .client = own,
                                       .own = name_of(stems[i]),
                                       .next = name_of(stems[(i + 1) % count]),
                                       .first = HF_LOCK_OPTIONS_INIT,
@@ -85,7 +88,7 @@ static void check_told_once(struct member *members, unsigned count)
             continue;
         }
         char waits[100];
-        snprintf(waits, sizeof waits, "waits for \"%s\", held by thread ", members[i].next);
+        snprintf(waits, sizeof waits, "waits for \"%s\"", members[i].next);
         if (!strstr(members[i].text, waits))
             FAIL("\"%s\" does not say: %s", members[i].text, waits);
     }
@@ -150,8 +153,7 @@ TEST(circle_through_reader_behind_writer_is_told_to_one)
 static void need_shown_waiters(const hf_client *client)
 {
     need(client, HF_CAP_INSPECT | HF_CAP_FAIR);
-    if (store_has_plain_locks() || strncmp(store_url(), "etcd", 4) == 0 ||
-        strstr(store_url(), "layout="))
+    if (store_has_plain_locks() || strstr(store_url(), "layout="))
         SKIP("the store does not tell which threads wait");
 }
 
@@ -219,6 +221,168 @@ TEST(reader_in_circle_is_waited_for)
     check_told_once(members, 2);
     hf_close(client);
 }
+
+/* ---- over two stores ---- */
+
+/* Beside the store under test there is one in a file. */
+static const char *other_url(void)
+{
+    static _Thread_local char url[400];
+    char path[300];
+    snprintf(path, sizeof path, "%s/other", temp_dir());
+    mkdir(path, 0700);
+    snprintf(url, sizeof url, "local://%s", path);
+    return url;
+}
+
+static hf_client *open_at(unsigned store)
+{
+    hf_client *client = NULL;
+    if (store == 0)
+        return open_client();
+    CHECK_CODE(hf_open(&client, other_url(), NULL), HF_OK);
+    return client;
+}
+
+static void check_stores_are_named(const struct member *members, unsigned count)
+{
+    for (unsigned i = 0; i < count; i++)
+        if (members[i].code == HF_EDEADLK && !strstr(members[i].text, "\" at "))
+            FAIL("\"%s\" does not name the stores", members[i].text);
+}
+
+/* Owner i holds a name at the store i % 2. */
+static void check_own_circle_over_stores(unsigned count)
+{
+    struct member members[LARGEST];
+    hf_client *stores[2] = { open_at(0), open_at(1) };
+    prepare_circle(members, count, stores[0]);
+    for (unsigned i = 0; i < count; i++) {
+        members[i].client = stores[i % 2];
+        members[i].next_client = stores[(i + 1) % count % 2];
+    }
+    check_told_once(members, count);
+    check_stores_are_named(members, count);
+    hf_close(stores[0]);
+    hf_close(stores[1]);
+}
+
+TEST(circle_of_threads_over_two_stores_is_told_to_one)
+{
+    check_own_circle_over_stores(2);
+    check_own_circle_over_stores(3);
+    check_own_circle_over_stores(LARGEST);
+}
+
+static void check_clients_over_stores(unsigned count)
+{
+    struct member members[LARGEST];
+    prepare_circle(members, count, NULL);
+    for (unsigned i = 0; i < count; i++) {
+        hf_client *first = members[i].client, *other = open_at(1);
+        members[i].client = i % 2 ? other : first;
+        members[i].next_client = i % 2 ? first : other;
+    }
+    check_told_once(members, count);
+    check_stores_are_named(members, count);
+    for (unsigned i = 0; i < count; i++) {
+        hf_close(members[i].client);
+        if (members[i].next_client)
+            hf_close(members[i].next_client);
+    }
+}
+
+TEST(circle_of_clients_over_two_stores_is_told_to_one)
+{
+    hf_client *client = open_client();
+    need_shown_waiters(client);
+    hf_close(client);
+    check_clients_over_stores(2);
+    check_clients_over_stores(LARGEST);
+}
+
+/* A process of a circle, with a client at both stores. */
+struct part {
+    struct child child;
+    const char *own, *next;
+    unsigned own_store, next_store;
+};
+
+static void play_part(void *arg)
+{
+    const struct part *part = arg;
+    hf_client *stores[2] = { open_at(0), open_at(1) };
+    hf_hold *own, *next = NULL;
+    char line[20];
+    CHECK_CODE(hf_lock(stores[part->own_store], part->own, SOON_MS, NULL, &own), HF_OK);
+    parent_say("holds");
+    CHECK(parent_hear(line, sizeof line));
+    int code = hf_lock(stores[part->next_store], part->next, HF_FOREVER,
+                       LOCK_OPTIONS(.deadlock_ms = 200), &next);
+    parent_say("%d %s", code, code == HF_OK ? "" : hf_last_error()->text);
+    if (next)
+        give_back(next);
+    give_back(own);
+    hf_close(stores[0]);
+    hf_close(stores[1]);
+}
+
+/* `stores`: how many the names are at. */
+static void check_processes(unsigned count, unsigned stores)
+{
+    static const char *const stems[LARGEST] = { "p", "q", "r", "s", "t", "u", "v", "w" };
+    struct part parts[LARGEST];
+    unsigned told = 0;
+    other_url(); /* all mean the same directory */
+    store_url();
+    for (unsigned i = 0; i < count; i++) {
+        unsigned then = (i + 1) % count;
+        parts[i] = (struct part){ .own = name_of(stems[i]),
+                                  .next = name_of(stems[then]),
+                                  .own_store = i % stores,
+                                  .next_store = then % stores };
+        child_start(&parts[i].child, play_part, &parts[i]);
+    }
+    for (unsigned i = 0; i < count; i++)
+        child_wait_for(&parts[i].child, "holds");
+    for (unsigned i = 0; i < count; i++)
+        child_say(&parts[i].child, "wait");
+    for (unsigned i = 0; i < count; i++) {
+        char line[500];
+        int code;
+        if (!child_hear(&parts[i].child, line, sizeof line) || sscanf(line, "%d", &code) != 1)
+            FAIL("process %u has ended", i);
+        told += code == HF_EDEADLK;
+        if (code != HF_EDEADLK)
+            CHECK_CODE(code, HF_OK);
+        else if (!strstr(line, "circle of waits") || !strstr(line, "\" at ") != (stores == 1))
+            FAIL("process %u says \"%s\"", i, line);
+    }
+    CHECK_INT((int)told, 1);
+    for (unsigned i = 0; i < count; i++)
+        child_join(&parts[i].child);
+}
+
+TEST(circle_of_many_processes_is_told_to_one)
+{
+    hf_client *client = open_client();
+    need_shown_waiters(client);
+    hf_close(client);
+    check_processes(3, 1);
+    check_processes(LARGEST, 1);
+}
+
+TEST(circle_of_processes_over_two_stores_is_told_to_one)
+{
+    hf_client *client = open_client();
+    need_shown_waiters(client);
+    hf_close(client);
+    check_processes(2, 2);
+    check_processes(3, 2);
+    check_processes(LARGEST, 2);
+}
+
+/* ---- what is in no circle ---- */
 
 /* An owner that is no thread may be served by another one. */
 TEST(owners_that_are_no_threads_are_in_no_circle)

@@ -69,6 +69,24 @@ TEST(circle_is_told_from_its_youngest_wait_on)
     hf__graph_free(&graph);
 }
 
+TEST(names_of_two_stores_are_two_locks)
+{
+    char text[360];
+    struct hf_graph graph = { 0 };
+    add_circle(&graph, 2, HF_MUTEX);
+    graph.claims[0].store = graph.claims[3].store = 1;
+    for (uint32_t i = 0; i < 4; i++)
+        graph.claims[i].at = i % 3 == 0 ? "local:" : "etcd://host";
+    uint32_t wait = hf__graph_find(&graph, 1);
+    CHECK(wait == 3);
+    hf__graph_tell(&graph, wait, text, sizeof text);
+    CHECK_STR(text, "B waits for \"a\" at local:, held by A, which waits for \"b\" at etcd://host, "
+                    "held by B");
+    graph.claims[3].store = 2;
+    CHECK(hf__graph_find(&graph, 1) == HF_GRAPH_NONE);
+    hf__graph_free(&graph);
+}
+
 TEST(waits_that_began_together_end_by_owner)
 {
     struct hf_graph graph = { 0 };
@@ -131,7 +149,19 @@ struct instant {
 
 static struct instant history[INSTANTS];
 static const char *const owner_names[OWNERS] = { "0", "1", "2", "3", "4" };
-static const char *const lock_names[NAMES] = { "a", "b", "c", "rw" };
+static bool two_stores; /* with the same names */
+
+static const char *lock_name(unsigned name)
+{
+    static const char *const names[NAMES] = { "a", "b", "c", "rw" };
+    return names[two_stores ? name % 2 : name];
+}
+
+static unsigned store_of(unsigned name)
+{
+    return two_stores ? name / 2 : 0;
+}
+
 static unsigned numbers;
 
 static unsigned below(unsigned limit)
@@ -211,6 +241,7 @@ static void add_seen(struct hf_graph *graph, char *text, unsigned number, bool u
     claim.text = text;
     claim.key = unique ? text : claim.owner;
     claim.unique = unique;
+    claim.store = graph->store;
     hf__graph_add(graph, &claim);
 }
 
@@ -222,29 +253,35 @@ static void look_at(struct hf_graph *graph, char (*texts)[16], unsigned *used, u
     for (unsigned o = 0; o < OWNERS; o++) {
         if (then->held[o][name])
             add_seen(graph, texts[(*used)++], then->held[o][name], unique,
-                     claim_of(owner_names[o], lock_names[name], then->held_mode[o][name], false));
+                     claim_of(owner_names[o], lock_name(name), then->held_mode[o][name], false));
         if (!then->waits[o] || then->wanted[o] != name)
             continue;
         struct hf_graph_claim wait =
-            claim_of(owner_names[o], lock_names[name], then->wait_mode[o], true);
+            claim_of(owner_names[o], lock_name(name), then->wait_mode[o], true);
         wait.began_ms = then->began[o] + below(RECEIVED_LATE);
         add_seen(graph, texts[(*used)++], then->waits[o], unique, wait);
     }
 }
 
-/* Returns: the last instant that it has seen. A list that lags does not go back in time. */
+/* Returns: the last instant that it has seen. A list that lags does not go back in time. Of two
+ * stores, both are asked at once, and what is seen is not older than the question. */
 static unsigned look(struct hf_graph *graph, char (*texts)[16], unsigned from, unsigned seen,
                      bool unique, bool lags)
 {
     unsigned used = 0, at = from;
     graph->asked_ms = from;
+    unsigned last = 0;
     for (unsigned name = 0; name < NAMES; name++) {
+        if (two_stores && name % 2 == 0)
+            at = seen = from;
         at += below(SPREAD);
         unsigned lag = lags ? below(LAG) : 0;
         seen = at - lag > seen ? at - lag : seen;
+        graph->store = store_of(name);
         look_at(graph, texts, &used, name, seen, unique);
+        last = seen > last ? seen : last;
     }
-    return seen;
+    return last;
 }
 
 static bool was_there(const struct hf_graph_claim *claim, unsigned at)
@@ -255,7 +292,7 @@ static bool was_there(const struct hf_graph_claim *claim, unsigned at)
     if (claim->waits)
         return then->waits[owner] == number;
     for (unsigned name = 0; name < NAMES; name++)
-        if (strcmp(lock_names[name], claim->name) == 0)
+        if (strcmp(lock_name(name), claim->name) == 0 && store_of(name) == claim->store)
             return then->held[owner][name] == number;
     return false;
 }
@@ -337,7 +374,7 @@ static void check_looks(unsigned from, bool unique, bool lags)
 
 TEST(circle_is_told_only_if_it_was_there_at_one_moment)
 {
-    for (unsigned round = 0; round < 600; round++) {
+    for (unsigned round = 0; round < 2400; round++) {
         make_history();
         for (unsigned i = 0; i < 4; i++) {
             unsigned from = LAG + below(INSTANTS - LAG - 3 - 2 * SPREAD * NAMES);
@@ -345,6 +382,7 @@ TEST(circle_is_told_only_if_it_was_there_at_one_moment)
             check_looks(from, true, false);
             check_looks(from, true, true);
         }
+        two_stores = round % 2 == 0;
     }
     fprintf(stderr, "# %u circles told, %u would be wrong with one list, %u lasted\n",
             seen_circles.circles, seen_circles.phantoms, seen_circles.stable);

@@ -145,6 +145,7 @@ static int open_and_register(struct hf_client *client, hf_error *error)
 {
     if (hf__fork_forbid() != HF_OK)
         return hf__error_set(error, HF_ENOMEM, 0, "out of memory");
+    client->host.id[0] = hf__owner_client_id();
     int code = open_engine(client, error);
     if (code == HF_OK && hf__fork_register(client) != HF_OK)
         code = hf__error_set(error, HF_ENOMEM, 0, "out of memory");

@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Looks for circles of threads that wait for each other (docs/adr/0013-deadlocks.md). */
+/* Looks for circles of threads that wait for each other (docs/adr/0013-deadlocks.md), in what the
+ * stores of this process show. */
 #include "core/api/deadlock.h"
 
 #include "base/clock.h"
+#include "base/rand.h"
 #include "base/wait_graph.h"
+#include "core/api/own_circle.h"
+#include "core/api/owner.h"
 #include "core/api/stop.h"
 #include "core/claim/claim_change.h"
 #include "core/oneshot/oneshot.h"
@@ -15,199 +19,10 @@
 
 /* A wait that goes on looks again, later and later. */
 #define PAUSE_MAX_MS 300000
-/* How often a call looks whether its list is there. */
+/* How often a call looks whether its lists are there. */
 #define POLL_MS 10
-/* A longer circle in one client is left to the store. */
-#define DEPTH_MAX 64
-
-/* ---- in one client ---- */
-
-static int64_t clock_of(const struct hf_client *client)
-{
-    return client->loop.clock(client->loop.arg);
-}
-
-static bool keeps_out(const struct hf_claim *holder, const struct hf_lock_args *ask, int64_t now_ms)
-{
-    return holder->held_mode != HF_KEEP_NOTHING && holder->op.in.owner != ask->owner &&
-           !atomic_load(&holder->grant->lost) &&
-           atomic_load(&holder->grant->valid_until_ms) > now_ms &&
-           hf__graph_excludes((hf_mode)holder->held_mode, ask->mode);
-}
-
-static bool still_waits(const struct hf_blocked *blocked, int64_t now_ms)
-{
-    return !blocked->ended && blocked->ask->wait_until_ms > now_ms &&
-           !hf_stop_is_set(blocked->ask->stop);
-}
-
-static struct hf_lock_entry *entry_of(const struct hf_blocked *blocked)
-{
-    struct hf_shard *shard = hf__shard_of(blocked->client, blocked->ask->name_hash);
-    struct hf_lock_entry *entry = hf__lock_entry_find(shard, blocked->ask);
-    return entry && !entry->is_aside ? entry : NULL;
-}
-
-/* A way through calls that wait, from the one that looks. */
-struct way {
-    const struct hf_blocked *from, *step[DEPTH_MAX];
-    bool behind[DEPTH_MAX]; /* that step waits for the next one's turn, and not for its hold */
-    unsigned length;
-    int64_t now_ms;
-};
-
-static bool leads_back(struct way *way, struct hf_blocked *blocked);
-
-/* Does a call of this thread wait, that one if `request` is not 0, and lead back? */
-static bool owner_leads_back(struct way *way, uint64_t owner, hf_request request)
-{
-    struct hf_shard *shard = hf__blocked_shard(way->from->client, owner);
-    HF_LIST_FOREACH (link, following, &shard->blocked) {
-        struct hf_blocked *blocked = HF_CONTAINER(link, struct hf_blocked, link);
-        if (blocked->ask->owner == owner && (!request || blocked->request == request) &&
-            blocked->seen_by != way->from && still_waits(blocked, way->now_ms) &&
-            leads_back(way, blocked))
-            return true;
-    }
-    return false;
-}
-
-/* May share the lock with what is held, and yet wait for its turn. */
-static bool is_shared(const struct hf_lock_args *ask)
-{
-    return !hf__graph_excludes(HF_READ, ask->mode);
-}
-
-/* One that has just been granted is not, though its call still is among those that wait. */
-static bool is_in_queue(const struct hf_blocked *blocked, const struct hf_lock_entry *entry)
-{
-    HF_LIST_FOREACH (link, following, &entry->queue)
-        if (hf__claim_id(HF_CONTAINER(link, struct hf_claim, entry_link)) == blocked->request)
-            return true;
-    return false;
-}
-
-/* Only the first of an entry's queue asks the store, so a reader behind a writer waits for it. What
- * shares with no holder waits for the same holders as those in front of it. A claim whose call has
- * ended is no call's wait. */
-static bool queue_leads_back(struct way *way, const struct hf_blocked *blocked,
-                             const struct hf_lock_entry *entry)
-{
-    if (!is_in_queue(blocked, entry)) /* mutant: reader-that-was-granted-is-behind-none */
-        return false;
-    HF_LIST_FOREACH (link, following, &entry->queue) {
-        const struct hf_claim *claim = HF_CONTAINER(link, struct hf_claim, entry_link);
-        hf_request request = hf__claim_id(claim);
-        if (request == blocked->request)
-            break;
-        if (request == way->from->request || owner_leads_back(way, claim->op.in.owner, request))
-            return true;
-    }
-    return false;
-}
-
-/* With all shards locked. */
-static bool leads_back(struct way *way, struct hf_blocked *blocked)
-{
-    struct hf_lock_entry *entry = entry_of(blocked);
-    if (!entry || way->length == DEPTH_MAX)
-        return false;
-    way->step[way->length++] = blocked;
-    blocked->seen_by = way->from;
-    HF_LIST_FOREACH (link, following, &entry->holders) {
-        const struct hf_claim *holder = HF_CONTAINER(link, struct hf_claim, entry_link);
-        if (keeps_out(holder, blocked->ask, way->now_ms) &&
-            (holder->op.in.owner == way->from->ask->owner ||
-             owner_leads_back(way, holder->op.in.owner, 0)))
-            return true;
-    }
-    unsigned step = way->length - 1;
-    way->behind[step] = is_shared(blocked->ask) && queue_leads_back(way, blocked, entry);
-    if (way->behind[step]) /* mutant: reader-behind-writer-waits-for-it */
-        return true;
-    way->length--;
-    return false;
-}
-
-static uint64_t thread_of(const struct hf_blocked *blocked)
-{
-    return hf__owner_thread_number(blocked->ask->owner);
-}
-
-/* "thread 7 waits for "b", held by thread 9, which waits for "a", held by thread 7" */
-static void tell_way(const struct way *way, char *text, size_t size)
-{
-    size_t length = 0;
-    for (unsigned i = 0; i < way->length; i++) {
-        const struct hf_blocked *next = way->step[(i + 1) % way->length];
-        char who[40] = ", which";
-        if (i == 0)
-            snprintf(who, sizeof who, "thread %llu", (unsigned long long)thread_of(way->step[0]));
-        int added = snprintf(text + length, size - length, "%s waits for \"%.64s\"%s thread %llu",
-                             who, way->step[i]->ask->name, way->behind[i] ? " behind" : ", held by",
-                             (unsigned long long)thread_of(next));
-        if (added < 0 || length + (size_t)added + sizeof ", ..." >= size) {
-            snprintf(text + length, size - length, ", ...");
-            return;
-        }
-        length += (size_t)added;
-    }
-}
-
-/* All shards together are one moment. No other place locks more than one. */
-static bool closes_circle(struct hf_deadlock_wait *wait)
-{
-    struct hf_client *client = wait->blocked.client;
-    struct way way = { .from = &wait->blocked, .now_ms = clock_of(client) };
-    for (unsigned s = 0; s < HF_SHARDS; s++)
-        hf__shard_lock(&client->shards[s]);
-    for (unsigned s = 0; s < HF_SHARDS; s++)
-        HF_LIST_FOREACH (link, following, &client->shards[s].blocked)
-            HF_CONTAINER(link, struct hf_blocked, link)->seen_by = NULL;
-    bool found = leads_back(&way, &wait->blocked);
-    wait->blocked.ended = found;
-    if (found)
-        tell_way(&way, wait->circle, sizeof wait->circle);
-    for (unsigned s = 0; s < HF_SHARDS; s++)
-        hf__shard_unlock(&client->shards[s]);
-    return found;
-}
-
-/* The owners, of this client, that keep the call from its lock, or those before it. Returns how
- * many. */
-static unsigned find_holders(const struct hf_blocked *blocked, uint64_t owners[DEPTH_MAX])
-{
-    struct hf_shard *shard = hf__shard_of(blocked->client, blocked->ask->name_hash);
-    unsigned count = 0;
-    int64_t now_ms = blocked->ask->now_ms;
-    hf__shard_lock(shard);
-    struct hf_lock_entry *entry = entry_of(blocked);
-    for (struct hf_link *link = entry ? entry->holders.next : NULL;
-         entry && link != &entry->holders && count < DEPTH_MAX; link = link->next) {
-        const struct hf_claim *holder = HF_CONTAINER(link, struct hf_claim, entry_link);
-        if (hf__owner_thread_number(holder->op.in.owner) &&
-            (is_shared(blocked->ask) || keeps_out(holder, blocked->ask, now_ms)))
-            owners[count++] = holder->op.in.owner;
-    }
-    hf__shard_unlock(shard);
-    return count;
-}
-
-/* Only where one of them waits, too, is it worth looking further. */
-static bool may_close_circle(const struct hf_blocked *blocked)
-{
-    uint64_t owners[DEPTH_MAX];
-    unsigned count = find_holders(blocked, owners);
-    bool one_waits = false;
-    for (unsigned i = 0; i < count && !one_waits; i++) {
-        struct hf_shard *shard = hf__blocked_shard(blocked->client, owners[i]);
-        hf__shard_lock(shard);
-        HF_LIST_FOREACH (link, following, &shard->blocked)
-            one_waits |= HF_CONTAINER(link, struct hf_blocked, link)->ask->owner == owners[i];
-        hf__shard_unlock(shard);
-    }
-    return one_waits;
-}
+/* After this time from the list of its own store on, it goes without those of others. */
+#define OTHERS_MS 1000
 
 static void end_wait(struct hf_deadlock_wait *wait)
 {
@@ -217,16 +32,21 @@ static void end_wait(struct hf_deadlock_wait *wait)
 
 static bool end_own_circle(struct hf_deadlock_wait *wait)
 {
-    if (!may_close_circle(&wait->blocked) || !closes_circle(wait))
-        return false;
-    end_wait(wait);
-    return true;
+    bool ends = hf__own_circle_end(&wait->blocked, wait->circle, sizeof wait->circle);
+    if (ends)
+        end_wait(wait);
+    return ends;
 }
 
-/* ---- at the store ---- */
+/* Clients with one URL have one store, and one number. */
+static uint64_t store_of(const struct hf_client *client)
+{
+    return hf__hash(client->url.redacted, strlen(client->url.redacted));
+}
 
-/* A thread that waits takes nothing more; without a hold it is in no circle. */
-static bool holds_something(struct hf_client *client, uint64_t owner)
+/* ---- which stores to ask ---- */
+
+static bool holds_at(struct hf_client *client, uint64_t owner)
 {
     bool holds = false;
     for (unsigned s = 0; s < HF_SHARDS && !holds; s++) {
@@ -245,65 +65,162 @@ static bool holds_something(struct hf_client *client, uint64_t owner)
     return holds;
 }
 
+struct visit {
+    struct hf_deadlock_wait *wait;
+    bool holds; /* the thread holds something; or: a client counts only if it does there */
+};
+
+static void see_whether_holds(struct hf_client *client, void *arg)
+{
+    struct visit *visit = arg;
+    visit->holds = visit->holds || holds_at(client, visit->wait->blocked.ask->owner);
+}
+
+static void ask_for_list(struct hf_deadlock_wait *wait, struct hf_client *client)
+{
+    struct hf_deadlock_list *list = &wait->lists[wait->list_count];
+    uint64_t store = store_of(client);
+    for (unsigned i = 0; i < wait->list_count; i++)
+        if (wait->lists[i].store == store)
+            return;
+    if (wait->list_count == HF_DEADLOCK_STORES || !client->ops->names_threads)
+        return;
+    *list = (struct hf_deadlock_list){ .store = store, .peek = hf__peek_begin(client) };
+    hf__store_tell(client, list->at);
+    wait->list_count += list->peek != NULL;
+}
+
+/* The loop of a client without a thread is turned by its caller, which need not do so. */
+static void ask_other(struct hf_client *client, void *arg)
+{
+    const struct visit *visit = arg;
+    struct hf_deadlock_wait *wait = visit->wait;
+    if (client->drive_kind == HF_DRIVE_KIND_THREAD && !atomic_load(&client->closing) &&
+        (!visit->holds || holds_at(client, wait->blocked.ask->owner)))
+        ask_for_list(wait, client);
+}
+
+/* Circles may go through any store of this process. First come those where the thread holds a lock.
+ */
+static void ask_for_lists(struct hf_deadlock_wait *wait)
+{
+    struct hf_client *client = wait->blocked.client;
+    wait->list_count = 0;
+    wait->own_at_ms = HF_NEVER;
+    ask_for_list(wait, client);
+    wait->own_is_listed = wait->list_count > 0;
+    if (client->drive_kind != HF_DRIVE_KIND_THREAD) /* mutant: circle-over-stores-is-looked-for */
+        return;
+    hf__clients_visit(ask_other, &(struct visit){ wait, .holds = true });
+    hf__clients_visit(ask_other, &(struct visit){ wait, .holds = false });
+}
+
+/* ---- what this process knows by itself ---- */
+
+static void name_thread(const struct hf_blocked *blocked, uint64_t owner,
+                        char key[HF_OWNER_KEY_SIZE])
+{
+    hf__thread_key_of(key, blocked->client->host.id, hf__owner_thread_number(owner));
+}
+
+static uint32_t find_wait(const struct hf_graph *graph, uint32_t count, const char *thread,
+                          const struct hf_blocked *blocked)
+{
+    const char *name = hf__shown_name(blocked->client, blocked->ask->name);
+    uint64_t store = store_of(blocked->client);
+    for (uint32_t i = 0; i < count; i++)
+        if (graph->claims[i].waits && strcmp(graph->claims[i].owner, thread) == 0 &&
+            graph->claims[i].store == store && strcmp(graph->claims[i].name, name) == 0)
+            return i;
+    return HF_GRAPH_NONE;
+}
+
+/* The claim of a thread of this process on what the call waits for. */
+static void add_own(struct hf_graph *graph, const struct hf_blocked *blocked, uint64_t owner,
+                    const char *key, int hold_mode)
+{
+    char thread[HF_OWNER_KEY_SIZE], text[256], at[HF_STORE_TEXT_SIZE];
+    bool waits = hold_mode == HF_KEEP_NOTHING;
+    name_thread(blocked, owner, thread);
+    hf__store_tell(blocked->client, at);
+    snprintf(text, sizeof text, "thread %llu of %s",
+             (unsigned long long)hf__owner_thread_number(owner), blocked->client->owner_text);
+    hf__graph_add(graph, &(struct hf_graph_claim){
+                             .name = hf__shown_name(blocked->client, blocked->ask->name),
+                             .owner = thread,
+                             .key = key,
+                             .text = text,
+                             .store = store_of(blocked->client),
+                             .at = at,
+                             .began_ms = waits ? blocked->ask->now_ms : INT64_MIN,
+                             .mode = waits ? blocked->ask->mode : (hf_mode)hold_mode,
+                             .waits = waits,
+                             .unique = true,
+                             .here = waits,
+                         });
+}
+
+static void add_own_holds(struct hf_graph *graph, const struct hf_blocked *blocked)
+{
+    char key[60];
+    struct hf_shard *shard = hf__blocked_shard(blocked);
+    hf__shard_lock(shard);
+    struct hf_lock_entry *entry = hf__blocked_entry(blocked);
+    for (struct hf_link *link = entry ? entry->holders.next : NULL;
+         entry && link != &entry->holders; link = link->next) {
+        const struct hf_claim *holder = HF_CONTAINER(link, struct hf_claim, entry_link);
+        if (!hf__owner_thread_number(holder->op.in.owner) ||
+            !hf__blocked_is_kept_out(blocked, holder))
+            continue;
+        snprintf(key, sizeof key, "hold %llu", (unsigned long long)hf__claim_id(holder));
+        add_own(graph, blocked, holder->op.in.owner, key, holder->held_mode);
+    }
+    hf__shard_unlock(shard);
+}
+
+/* Where the store names threads, what it does not list has its turn after others of its client.
+ * Elsewhere this process alone knows the wait, and the holds of its own threads. */
+static void add_blocked(struct hf_graph *graph, uint32_t listed, const struct hf_blocked *blocked,
+                        const struct hf_deadlock_wait *wait)
+{
+    char thread[HF_OWNER_KEY_SIZE], key[60];
+    bool names_threads = blocked->client->ops->names_threads, complete = !names_threads;
+    for (unsigned i = 0; i < wait->list_count; i++)
+        complete |= wait->lists[i].store == store_of(blocked->client) && wait->lists[i].complete;
+    if (!complete)
+        return;
+    if (!names_threads)
+        add_own_holds(graph, blocked);
+    name_thread(blocked, blocked->ask->owner, thread);
+    if (find_wait(graph, listed, thread, blocked) != HF_GRAPH_NONE)
+        return;
+    snprintf(key, sizeof key, "%llu/%lld", (unsigned long long)blocked->request,
+             (long long)blocked->ask->now_ms);
+    add_own(graph, blocked, blocked->ask->owner, key, HF_KEEP_NOTHING);
+}
+
+static void add_all_blocked(struct hf_graph *graph, const struct hf_deadlock_wait *wait)
+{
+    uint32_t listed = graph->count;
+    for (unsigned i = 0; i < HF_BLOCKED_STRIPES; i++) {
+        struct hf_blocked_stripe *stripe = &hf__blocked_stripes[i];
+        pthread_mutex_lock(&stripe->mutex);
+        HF_LIST_FOREACH (link, following, &stripe->calls) {
+            const struct hf_blocked *blocked = HF_CONTAINER(link, struct hf_blocked, link);
+            if (hf__blocked_still_waits(blocked))
+                add_blocked(graph, listed, blocked, wait);
+        }
+        pthread_mutex_unlock(&stripe->mutex);
+    }
+}
+
+/* ---- looks ---- */
+
 static bool add_entry(void *arg, const hf_entry *entry)
 {
     if (*entry->thread)
         hf__graph_add_entry(arg, entry);
     return true;
-}
-
-static void name_thread(const struct hf_blocked *blocked, char key[HF_OWNER_KEY_SIZE])
-{
-    hf__thread_key_of(key, blocked->client->host.id, thread_of(blocked));
-}
-
-static uint32_t find_wait(const struct hf_graph *graph, uint32_t count, const char *thread,
-                          const char *name)
-{
-    for (uint32_t i = 0; i < count; i++)
-        if (graph->claims[i].waits && strcmp(graph->claims[i].owner, thread) == 0 &&
-            strcmp(graph->claims[i].name, name) == 0)
-            return i;
-    return HF_GRAPH_NONE;
-}
-
-/* A call that has its turn after others of this client is not at the store. With the shard locked.
- */
-static void add_blocked(struct hf_graph *graph, uint32_t listed, const struct hf_blocked *blocked)
-{
-    char thread[HF_OWNER_KEY_SIZE], text[256], key[60];
-    const char *name = hf__shown_name(blocked->client, blocked->ask->name);
-    name_thread(blocked, thread);
-    if (find_wait(graph, listed, thread, name) != HF_GRAPH_NONE)
-        return;
-    snprintf(text, sizeof text, "thread %llu of %s", (unsigned long long)thread_of(blocked),
-             blocked->client->owner_text);
-    snprintf(key, sizeof key, "%llu/%lld", (unsigned long long)blocked->request,
-             (long long)blocked->ask->now_ms);
-    hf__graph_add(graph, &(struct hf_graph_claim){ .name = name,
-                                                   .owner = thread,
-                                                   .key = key,
-                                                   .text = text,
-                                                   .began_ms = blocked->ask->now_ms,
-                                                   .mode = blocked->ask->mode,
-                                                   .waits = true,
-                                                   .unique = true,
-                                                   .here = true });
-}
-
-static void add_own(struct hf_graph *graph, struct hf_client *client)
-{
-    uint32_t listed = graph->count;
-    int64_t now_ms = clock_of(client);
-    for (unsigned s = 0; s < HF_SHARDS; s++) {
-        hf__shard_lock(&client->shards[s]);
-        HF_LIST_FOREACH (link, following, &client->shards[s].blocked) {
-            const struct hf_blocked *blocked = HF_CONTAINER(link, struct hf_blocked, link);
-            if (still_waits(blocked, now_ms))
-                add_blocked(graph, listed, blocked);
-        }
-        hf__shard_unlock(&client->shards[s]);
-    }
 }
 
 static void drop_first(struct hf_deadlock_wait *wait)
@@ -313,6 +230,12 @@ static void drop_first(struct hf_deadlock_wait *wait)
     wait->has_first = false;
 }
 
+static void drop_lists(struct hf_deadlock_wait *wait)
+{
+    while (wait->list_count > 0)
+        hf__peek_end(wait->lists[--wait->list_count].peek, NULL, NULL);
+}
+
 static void pause_looks(struct hf_deadlock_wait *wait, int64_t now_ms)
 {
     drop_first(wait);
@@ -320,25 +243,37 @@ static void pause_looks(struct hf_deadlock_wait *wait, int64_t now_ms)
     wait->pause_ms = 2 * wait->pause_ms < PAUSE_MAX_MS ? 2 * wait->pause_ms : PAUSE_MAX_MS;
 }
 
+/* A thread that waits takes nothing more; without a hold it is in no circle. */
+static bool needs_look(struct hf_deadlock_wait *wait)
+{
+    struct visit visit = { .wait = wait };
+    if (wait->has_first)
+        return true;
+    if (end_own_circle(wait))
+        return false;
+    see_whether_holds(wait->blocked.client, &visit);
+    if (!visit.holds)
+        hf__clients_visit(see_whether_holds, &visit);
+    return visit.holds;
+}
+
 static void begin_look(struct hf_deadlock_wait *wait, int64_t now_ms)
 {
-    if (!wait->has_first && (end_own_circle(wait) ||
-                             !holds_something(wait->blocked.client, wait->blocked.ask->owner))) {
-        wait->next_ms = HF_NEVER;
+    wait->next_ms = HF_NEVER;
+    if (!needs_look(wait))
         return;
-    }
     wait->asked_ms = now_ms;
-    wait->looks = hf__peek_begin(&wait->listing, wait->blocked.client);
-    wait->next_ms = wait->looks ? now_ms + POLL_MS : HF_NEVER;
+    ask_for_lists(wait);
+    if (wait->list_count > 0)
+        wait->next_ms = now_ms + POLL_MS;
 }
 
 /* Is this call the one that ends the circle? */
 static bool ends_circle(struct hf_deadlock_wait *wait, struct hf_graph *graph, bool *in_circle)
 {
     char thread[HF_OWNER_KEY_SIZE];
-    name_thread(&wait->blocked, thread);
-    const char *name = hf__shown_name(wait->blocked.client, wait->blocked.ask->name);
-    uint32_t own = find_wait(graph, graph->count, thread, name);
+    name_thread(&wait->blocked, wait->blocked.ask->owner, thread);
+    uint32_t own = find_wait(graph, graph->count, thread, &wait->blocked);
     uint32_t chosen = hf__graph_find(graph, own);
     *in_circle = chosen != HF_GRAPH_NONE;
     if (!*in_circle || chosen != own)
@@ -347,13 +282,26 @@ static bool ends_circle(struct hf_deadlock_wait *wait, struct hf_graph *graph, b
     return true;
 }
 
+/* What there is of all lists. False: not what the call's own store has. */
+static bool take_lists(struct hf_deadlock_wait *wait, struct hf_graph *graph)
+{
+    for (unsigned i = 0; i < wait->list_count; i++) {
+        struct hf_deadlock_list *list = &wait->lists[i];
+        graph->store = list->store;
+        graph->at = list->at;
+        list->complete = hf__peek_end(list->peek, add_entry, graph);
+    }
+    bool complete = !wait->own_is_listed || wait->lists[0].complete;
+    add_all_blocked(graph, wait);
+    wait->list_count = 0;
+    return complete;
+}
+
 static void end_look(struct hf_deadlock_wait *wait, int64_t now_ms)
 {
     struct hf_graph graph = { .asked_ms = wait->asked_ms };
     bool in_circle = false;
-    bool complete = hf__peek_end(&wait->listing, add_entry, &graph);
-    wait->looks = false;
-    add_own(&graph, wait->blocked.client);
+    bool complete = take_lists(wait, &graph);
     if (complete && wait->has_first)
         hf__graph_confirm(&graph, &wait->first);
     bool ends = complete && ends_circle(wait, &graph, &in_circle);
@@ -365,14 +313,25 @@ static void end_look(struct hf_deadlock_wait *wait, int64_t now_ms)
     }
     hf__graph_free(&graph);
     if (ends) {
-        struct hf_shard *shard = hf__blocked_shard(wait->blocked.client, wait->blocked.ask->owner);
-        hf__shard_lock(shard);
+        struct hf_blocked_stripe *stripe = hf__blocked_stripe(wait->blocked.ask->owner);
+        pthread_mutex_lock(&stripe->mutex);
         wait->blocked.ended = true;
-        hf__shard_unlock(shard);
+        pthread_mutex_unlock(&stripe->mutex);
         end_wait(wait);
         return;
     }
     pause_looks(wait, now_ms);
+}
+
+static bool are_lists_there(struct hf_deadlock_wait *wait, int64_t now_ms)
+{
+    bool all = true;
+    for (unsigned i = 0; i < wait->list_count; i++)
+        all &= hf__peek_is_there(wait->lists[i].peek);
+    bool own = !wait->own_is_listed || hf__peek_is_there(wait->lists[0].peek);
+    if (own && wait->own_at_ms == HF_NEVER)
+        wait->own_at_ms = now_ms;
+    return all || (own && now_ms - wait->own_at_ms >= OTHERS_MS);
 }
 
 static void look_in_between(struct hf_interlude *interlude)
@@ -381,9 +340,9 @@ static void look_in_between(struct hf_interlude *interlude)
     int64_t now_ms = hf__clock_ms();
     if (wait->stop && (now_ms >= wait->stop->at_ms || now_ms < wait->next_ms))
         wait->stop->run(wait->stop);
-    if (now_ms >= wait->next_ms && !wait->looks)
+    if (now_ms >= wait->next_ms && wait->list_count == 0)
         begin_look(wait, now_ms);
-    else if (wait->looks && hf__peek_is_there(&wait->listing))
+    else if (wait->list_count > 0 && are_lists_there(wait, now_ms))
         end_look(wait, now_ms);
     else if (now_ms >= wait->next_ms)
         wait->next_ms = now_ms + POLL_MS;
@@ -414,7 +373,8 @@ struct hf_interlude *hf__deadlock_wait_begin(struct hf_deadlock_wait *wait, stru
         return stop;
     wait->blocked =
         (struct hf_blocked){ .client = client, .ask = ask, .request = hf__claim_id(claim) };
-    wait->looks = wait->has_first = false;
+    wait->has_first = false;
+    wait->list_count = 0;
     wait->stop = stop;
     wait->circle[0] = '\0';
     wait->pause_ms = ask->deadlock_ms;
@@ -438,8 +398,7 @@ void hf__deadlock_wait_end(struct hf_deadlock_wait *wait, struct hf_answer *answ
     if (!wait->watches)
         return;
     hf__blocked_end(&wait->blocked);
-    if (wait->looks)
-        hf__peek_end(&wait->listing, NULL, NULL);
+    drop_lists(wait);
     drop_first(wait);
     if (answer->code == HF_EDEADLK)
         hf__explain(&answer->error, HF_EDEADLK, 0, "a circle of waits: %s", wait->circle);

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Owner numbers and texts, and noticing fork(). */
 #include "core/api/owner.h"
+#include "base/rand.h"
 #include "base/thread_local.h"
+#include "core/table/blocked.h"
 
 #include <errno.h>
 #include <pwd.h>
@@ -53,21 +55,25 @@ static pthread_mutex_t clients_mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct hf_link clients = { &clients, &clients };
 static _Atomic uint32_t *fork_page; /* holds this process's number; 0 in a child */
 static uint32_t fork_numbers;
+static uint64_t process_id, client_count; /* (under opening_mutex) */
 
 static void before_fork(void)
 {
     pthread_mutex_lock(&opening_mutex); /* mutant: fork-does-not-wait-for-client */
     pthread_mutex_lock(&clients_mutex);
+    hf__blocked_lock_all();
 }
 
 static void after_fork_in_parent(void)
 {
+    hf__blocked_unlock_all();
     pthread_mutex_unlock(&clients_mutex);
     pthread_mutex_unlock(&opening_mutex);
 }
 
 static void after_fork_in_child(void)
 {
+    hf__blocked_forked();
     HF_LIST_FOREACH (link, following, &clients) {
         struct hf_client *client = HF_CONTAINER(link, struct hf_client, link);
         client->ops->forked(client->engine);
@@ -90,9 +96,12 @@ static int prepare_page(void)
             return HF_ENOMEM;
         }
         fork_page = page;
+        hf__blocked_open();
     }
-    if (!atomic_load(fork_page))
+    if (!atomic_load(fork_page)) {
+        hf__random(&process_id, sizeof process_id); /* mutant: child-has-id-of-its-parent */
         atomic_store(fork_page, ++fork_numbers);
+    }
     return HF_OK;
 }
 
@@ -105,6 +114,15 @@ int hf__fork_forbid(void)
     if (code != HF_OK)
         pthread_mutex_unlock(&opening_mutex);
     return code;
+}
+
+/* The first 44 bits are the process's. The 20 others are counted, so that its clients differ, in
+ * what is left of them without the digit in which Redis has the version of a UUID, too. */
+uint64_t hf__owner_client_id(void)
+{
+    uint64_t number = process_id + client_count++;
+    return (process_id & ~UINT64_C(0xfffff)) | (number & UINT64_C(0xf000)) << 4 |
+           (number & UINT64_C(0xf0000)) >> 4 | (number & UINT64_C(0xfff));
 }
 
 void hf__fork_allow(void)
@@ -134,4 +152,12 @@ void hf__fork_unregister(struct hf_client *client)
 bool hf__forked(const struct hf_client *client)
 {
     return atomic_load_explicit(fork_page, memory_order_relaxed) != client->fork_number;
+}
+
+void hf__clients_visit(void (*visit)(struct hf_client *client, void *arg), void *arg)
+{
+    pthread_mutex_lock(&clients_mutex);
+    HF_LIST_FOREACH (link, following, &clients)
+        visit(HF_CONTAINER(link, struct hf_client, link), arg);
+    pthread_mutex_unlock(&clients_mutex);
 }

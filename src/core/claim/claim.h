@@ -235,7 +235,6 @@ struct hf_shard {
     /* Claims whose caller was told no, while the store may still have something for them; and bare
      * tries for the same names, which wait for that. */
     struct hf_link undone, deferred;
-    struct hf_link blocked; /* calls of threads whose numbers lead here (core/api/deadlock.h) */
     struct hf_link resting; /* claims that may be set aside, the longest at rest first */
     uint32_t resting_count;
     uint32_t fetched_count;    /* of claims that are `fetched` */

@@ -152,36 +152,6 @@ struct hf_answer hf__oneshot_call_run(struct hf_oneshot_call *call)
     return waiter.answer;
 }
 
-struct leave {
-    struct hf_task task;
-    struct hf_client *client;
-    struct hf_oneshot_call *call;
-    const struct hf_waiter *waiter; /* of the call, which may be gone once this has its answer */
-    _Atomic uint32_t done;
-};
-
-/* The call has begun: that was posted before. */
-static void leave(struct hf_task *task)
-{
-    struct leave *leave = HF_CONTAINER(task, struct leave, task);
-    if (!atomic_load(&leave->waiter->answered))
-        abandon(leave->call, HF_CANCELED);
-    hf__uv_loop_notify(leave->client, &leave->done);
-}
-
-bool hf__oneshot_call_leave(struct hf_client *client, struct hf_oneshot_call *call,
-                            const struct hf_waiter *waiter)
-{
-    struct leave leaves = { .client = client, .call = call, .waiter = waiter };
-    if (!atomic_load(&waiter->answered)) {
-        hf__task_init(&leaves.task, leave);
-        bool turns = hf__uv_loop_begin_wait(client);
-        hf__loop_post(&client->loop, &leaves.task);
-        hf__uv_loop_wait(client, &leaves.done, turns, NULL);
-    }
-    return waiter->answer.code == HF_OK;
-}
-
 void hf__oneshots_end(struct hf_client *client)
 {
     HF_LIST_FOREACH (link, following, &client->oneshots) {
@@ -197,6 +167,10 @@ void hf__oneshots_discard(struct hf_client *client)
     while ((link = hf__list_pop(&client->oneshots))) {
         struct hf_oneshot_call *call = HF_CONTAINER(link, struct hf_oneshot_call, link);
         free(call->question.engine_pointer);
+        if (call->waiter) {
+            call->waiter->answer.code = HF_ECLOSED;
+            hf__waiter_tell(client, call->waiter);
+        }
         call->discard(call);
     }
 }

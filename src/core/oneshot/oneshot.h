@@ -30,31 +30,19 @@ struct hf_oneshot_call {
  * in time, or not before hf_close or the stop, and the call is not the caller's any more. */
 struct hf_answer hf__oneshot_call_run(struct hf_oneshot_call *call);
 
-/* The two halves of that, for a caller that does something else in between. The waiter is answered
- * by the loop; the caller looks, and does not sleep for it. Leaving: true: the call is the caller's
- * again; false: not any more. */
+/* Begins that, and returns: the waiter is told by the loop. */
 void hf__oneshot_call_begin(struct hf_oneshot_call *call, struct hf_waiter *waiter);
-bool hf__oneshot_call_leave(struct hf_client *client, struct hf_oneshot_call *call,
-                            const struct hf_waiter *waiter);
 
 /* On the loop: asks the engine. */
 void hf__oneshot_call_ask(struct hf_oneshot_call *call);
 
-/* A list of all names that goes on while its caller does something else. */
-struct hf_peek {
-    struct hf_client *client;
-    struct hf_oneshot_call *call;
-    struct hf_waiter waiter;
-    struct copied_entry *found;
-};
-
-bool hf__peek_begin(struct hf_peek *listing, struct hf_client *client);
-static inline bool hf__peek_is_there(const struct hf_peek *listing)
-{
-    return atomic_load(&listing->waiter.answered);
-}
-/* Shows what there is, if that is all of it, and ends the listing: at once, if it is not there. */
-bool hf__peek_end(struct hf_peek *listing, hf_entry_cb *visit, void *arg);
+/* A list of all names that goes on while its caller does something else. NULL: there is none. It
+ * keeps no client open: hf_close ends it, and its caller still has to. */
+struct hf_peek *hf__peek_begin(struct hf_client *client);
+bool hf__peek_is_there(struct hf_peek *peek);
+/* Shows what there is, if that is all of it, and frees it. Blocks at nothing: a list that is not
+ * there is freed when it comes. */
+bool hf__peek_end(struct hf_peek *peek, hf_entry_cb *visit, void *arg);
 
 /* On the loop of a client that is being closed: no caller waits any longer. */
 void hf__oneshots_end(struct hf_client *client);

@@ -139,44 +139,65 @@ static struct hf_answer finish(struct inspection *inspection)
 
 /* ---- in the background ---- */
 
-/* At once, and as the last thing that the loop does to the waiter: its thread does not sleep on the
- * flag, and may be gone as soon as it reads it. hf__uv_loop_notify would touch the flag later. */
-static void note_answer(struct hf_waiter *waiter)
-{
-    atomic_store(&waiter->answered, 1);
-}
+enum { PEEK_OUT, PEEK_THERE, PEEK_LEFT };
 
-bool hf__peek_begin(struct hf_peek *listing, struct hf_client *client)
-{
-    struct hf_store_name all = { .text = NULL };
-    struct inspection *inspection =
-        client->ops->caps & HF_CAP_INSPECT ? new_inspection(client, &all) : NULL;
-    if (!inspection)
-        return false;
-    *listing = (struct hf_peek){
-        .client = client,
-        .call = &inspection->call,
-        .waiter = { .tell = note_answer },
-    };
-    inspection->found = &listing->found;
-    hf__oneshot_call_begin(listing->call, &listing->waiter);
-    return true;
-}
+struct hf_peek {
+    struct hf_waiter waiter;
+    struct inspection *inspection;
+    struct copied_entry *found;
+    _Atomic int state;
+};
 
-bool hf__peek_end(struct hf_peek *listing, hf_entry_cb *visit, void *arg)
+/* With its answer. */
+static bool peek_free(struct hf_peek *peek, hf_entry_cb *visit, void *arg)
 {
-    bool complete = hf__oneshot_call_leave(listing->client, listing->call, &listing->waiter);
+    bool complete = peek->waiter.answer.code == HF_OK;
     if (complete) {
-        struct inspection *inspection = HF_CONTAINER(listing->call, struct inspection, call);
-        struct hf_answer answer = finish(inspection);
+        struct hf_answer answer = finish(peek->inspection);
         complete = answer.code == HF_OK;
         free(answer.error);
     }
-    free(listing->waiter.answer.error);
-    for (struct copied_entry *at = listing->found; at && complete && visit;)
+    free(peek->waiter.answer.error);
+    for (struct copied_entry *at = peek->found; at && complete && visit;)
         at = visit(arg, &at->entry) ? at->next : NULL;
-    free_entries(listing->found);
+    free_entries(peek->found);
+    free(peek);
     return complete;
+}
+
+/* The last that the loop does to it: its caller may free it from here on. */
+static void peek_answered(struct hf_waiter *waiter)
+{
+    struct hf_peek *peek = HF_CONTAINER(waiter, struct hf_peek, waiter);
+    if (atomic_exchange(&peek->state, PEEK_THERE) == PEEK_LEFT)
+        peek_free(peek, NULL, NULL);
+}
+
+struct hf_peek *hf__peek_begin(struct hf_client *client)
+{
+    struct hf_store_name all = { .text = NULL };
+    struct hf_peek *peek = client->ops->caps & HF_CAP_INSPECT ? hf__calloc(1, sizeof *peek) : NULL;
+    if (!peek)
+        return NULL;
+    peek->waiter.tell = peek_answered;
+    peek->inspection = new_inspection(client, &all);
+    if (!peek->inspection) {
+        free(peek);
+        return NULL;
+    }
+    peek->inspection->found = &peek->found;
+    hf__oneshot_call_begin(&peek->inspection->call, &peek->waiter);
+    return peek;
+}
+
+bool hf__peek_is_there(struct hf_peek *peek)
+{
+    return atomic_load(&peek->state) == PEEK_THERE;
+}
+
+bool hf__peek_end(struct hf_peek *peek, hf_entry_cb *visit, void *arg)
+{
+    return atomic_exchange(&peek->state, PEEK_LEFT) == PEEK_THERE && peek_free(peek, visit, arg);
 }
 
 /* ---- hf_inspect ---- */

@@ -21,11 +21,11 @@ struct hf_shard *hf__shard_of(struct hf_client *client, uint64_t name_hash)
 
 int hf__lock_table_open(struct hf_client *client)
 {
+    hf__blocked_open();
     for (unsigned i = 0; i < HF_SHARDS; i++) {
         client->shards[i].client = client;
         client->shards[i].counts = &client->counts[i % HF_COUNT_PARTS];
         hf__link_init(&client->shards[i].undone);
-        hf__link_init(&client->shards[i].blocked);
         hf__link_init(&client->shards[i].deferred);
         hf__compact_init(&client->shards[i]);
         if (hf__pool_open(&client->shards[i]) != HF_OK)

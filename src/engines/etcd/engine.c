@@ -223,6 +223,7 @@ const struct hf_engine_ops hf__etcd = {
     .schemes = schemes,
     .caps = HF_CAP_MUTEX | HF_CAP_FAIR | HF_CAP_RW | HF_CAP_PERMIT | HF_CAP_COUNTER | HF_CAP_LATCH |
             HF_CAP_TOKEN | HF_CAP_INSPECT | HF_CAP_INSPECT_ALL | HF_CAP_BREAK | HF_CAP_GUARD,
+    .names_threads = true,
     .open = open_etcd,
     .close = close_etcd,
     .attempt = attempt,

@@ -238,6 +238,7 @@ const struct hf_engine_ops hf__local = {
     .oneshot = oneshot,
     .detach = hf__local_change,
     .forgets = true,
+    .names_threads = true,
     .raises_tokens = true,
     .sync = &sync_ops,
     .forked = forked,

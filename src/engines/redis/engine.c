@@ -269,6 +269,7 @@ static const char *const schemes[] = { "redis",           "rediss",
 const struct hf_engine_ops hf__redis = {
     .name = "redis",
     .caps = CAPS | HF_CAP_TOKEN,
+    .names_threads = true,
     .raises_tokens = true,
     COMMON,
 };
@@ -276,6 +277,7 @@ const struct hf_engine_ops hf__redis = {
 static const struct hf_engine_ops unfenced = {
     .name = "redis with fence=off",
     .caps = CAPS,
+    .names_threads = true,
     COMMON,
 };
 

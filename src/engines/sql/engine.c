@@ -172,7 +172,8 @@ static void why_silent_sql(struct hf_engine *engine, struct hf_op *op, hf_error 
     (HF_CAP_MUTEX | HF_CAP_TOKEN | HF_CAP_INSPECT | HF_CAP_INSPECT_ALL | HF_CAP_BREAK |            \
      HF_CAP_SCHEMA)
 
-#define OWN_TABLES .caps = SQL_CAPS, .raises_tokens = true, .detach = hf__sql_detach
+#define OWN_TABLES                                                                                 \
+    .caps = SQL_CAPS, .raises_tokens = true, .names_threads = true, .detach = hf__sql_detach
 
 #define COMMON                                                                                     \
     .close = close_sql, .forgets = true, .attempt = hf__sql_attempt, .release = hf__sql_release,   \

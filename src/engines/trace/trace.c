@@ -92,6 +92,7 @@ static void make_ops(struct trace *trace)
     trace->ops.name = inner->name;
     trace->ops.caps = inner->caps;
     trace->ops.forgets = inner->forgets;
+    trace->ops.names_threads = inner->names_threads;
     trace->ops.raises_tokens = inner->raises_tokens;
     trace->ops.dismiss = inner->dismiss ? dismiss : NULL;
     trace->ops.detach = inner->detach ? detach : NULL;

@@ -45,6 +45,7 @@ const struct hf_engine_ops hf__zookeeper = {
     .open = open_zookeeper,
     .close = close_zookeeper,
     .forgets = true,
+    .names_threads = true,
     .attempt = hf__zk_session_pool_attempt,
     .release = hf__zk_session_pool_release,
     .renew = hf__zk_renew,

@@ -7,6 +7,7 @@
 #include "engines/etcd/kinds/kinds.h"
 
 #include "base/rand.h"
+#include "base/wait_graph.h"
 
 #include <inttypes.h>
 #include <stddef.h>
@@ -341,6 +342,7 @@ size_t hf__etcd_claim_note(const struct etcd *etcd, const struct etcd_claim *cla
         .since_ms = hf__finding_wall_ms(),
         .lease_ms = lease_ms,
     };
+    hf__thread_key_of(note.thread, host->id, hf__owner_thread_number(op->in.owner));
     snprintf(note.host, sizeof note.host, "%.63s", host->host_name);
     snprintf(note.owner, sizeof note.owner, "%.127s", owner);
     return hf__etcd_note_write(&note, text);

@@ -63,6 +63,8 @@ static void show_key(struct etcd *etcd, struct hf_oneshot *oneshot,
     entry->owner_key = owner_key;
     entry->owner_text = note.owner;
     entry->host = note.host;
+    entry->thread = note.thread;
+    entry->claim = (uint64_t)seen->key->create_revision;
     entry->pid = note.pid;
     entry->since_ms = note.ours ? clamp(now_ms - note.since_ms, INT64_MAX) : -1;
     entry->lease_left_ms = -1;
@@ -110,6 +112,7 @@ static void show_name(struct etcd *etcd, struct hf_oneshot *oneshot, struct etcd
                        .owner_key = "",
                        .owner_text = "",
                        .host = "",
+                       .thread = "",
                        .lease_left_ms = -1 };
     hf__etcd_find_holders(keys, count);
     for (size_t i = 0; i < count; i++)

@@ -16,6 +16,7 @@ struct etcd_note {
     int64_t since_ms; /* wall clock of its owner */
     int64_t lease_ms; /* of its own; 0: none */
     char host[64], owner[128];
+    char thread[HF_OWNER_KEY_SIZE]; /* as hf_entry.thread */
 };
 
 size_t hf__etcd_note_write(const struct etcd_note *note, char text[ETCD_NOTE_SIZE]);
