@@ -2,6 +2,8 @@
 /* The plain counter, a number that no death gives back; and rate limiters. */
 #include "conformance.h"
 
+#include <stdio.h>
+
 static uint32_t value_of(hf_client *client)
 {
     uint32_t value = 4711;
@@ -272,10 +274,15 @@ TEST(rate_limiter_that_is_full_is_forgotten)
     hf_client *client = open_for_rates();
     hf_rate rate = HF_RATE(.permits = 1000, .period_ms = 1000);
 
-    CHECK_CODE(hf_rate_take(client, name_of("rate"), &rate, 1, 0, NULL), HF_OK);
-    EVENTUALLY(hf_forget(client, name_of("rate")) == HF_OK, SOON_MS);
-    check_nothing_left(client, name_of("rate"));
-    give_back(take(client, name_of("rate"), HF_MUTEX, 0));
+    /* It may be full between two statements of a request that forgets it. */
+    for (int i = 0; i < 40; i++) {
+        char name[160];
+        snprintf(name, sizeof(name), "%s-%d", name_of("rate"), i);
+        CHECK_CODE(hf_rate_take(client, name, &rate, 1, 0, NULL), HF_OK);
+        EVENTUALLY(hf_forget(client, name) == HF_OK, SOON_MS);
+        check_nothing_left(client, name);
+        give_back(take(client, name, HF_MUTEX, 0));
+    }
     hf_close(client);
 }
 
@@ -292,11 +299,12 @@ TEST(rate_wait_ends_when_its_stop_is_set)
     hf_stop stop = HF_STOP_INIT;
     stop.interrupted = say_stop;
     stop.interrupted_arg = &asked;
-    hf_rate rate = HF_RATE(.permits = 1, .period_ms = HOUR_MS, .stop = &stop);
+    hf_rate rate = HF_RATE(.permits = 1, .period_ms = HOUR_MS);
 
     CHECK_CODE(hf_rate_take(client, name_of("rate"), &rate, 1, 0, NULL), HF_OK);
+    rate.stop = &stop;
     CHECK_ERROR(hf_rate_take(client, name_of("rate"), &rate, 1, HF_FOREVER, NULL), HF_CANCELED);
-    CHECK_INT(asked, 1);
+    CHECK(asked > 0);
     hf_close(client);
 }
 
