@@ -26,7 +26,8 @@ struct hf_blocked_stripe {
     struct hf_link calls;
 } __attribute__((aligned(64)));
 
-#define HF_BLOCKED_STRIPES 64u
+/* A thread holds all of them at once; the thread sanitizer allows for 64 mutexes. */
+#define HF_BLOCKED_STRIPES 16u
 extern struct hf_blocked_stripe hf__blocked_stripes[HF_BLOCKED_STRIPES];
 
 /* Before anything else. May be said again. */
