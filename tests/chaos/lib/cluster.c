@@ -65,7 +65,7 @@ static void start_node(struct cluster *cluster, int index, int patience_ms)
         NULL,
     };
 
-    snprintf(cluster->bus[index], sizeof(cluster->bus[index]), "%d", free_port());
+    cluster->nodes[index].bus = cluster->bus[index];
     snprintf(cluster->file[index], sizeof(cluster->file[index]), "nodes-%d", index);
     memcpy(cluster->arguments[index], arguments, sizeof(arguments));
     const char **end = cluster->arguments[index] + sizeof(arguments) / sizeof(arguments[0]) - 1;

@@ -12,7 +12,7 @@
 
 struct cluster {
     struct server nodes[CLUSTER_NODES]; /* the masters come first; a replica follows three later */
-    char bus[CLUSTER_NODES][8], file[CLUSTER_NODES][12], patience[12];
+    char bus[CLUSTER_NODES][SERVER_BUS_SIZE], file[CLUSTER_NODES][12], patience[12];
     const char *arguments[CLUSTER_NODES][18];
     /* More of each node's command line, ending with NULL; or NULL. */
     const char *const *more;

@@ -137,6 +137,8 @@ void server_start(struct server *server)
     snprintf(server->directory, sizeof(server->directory), "%s", temp_dir());
     for (int i = 0; i < STARTS && !up; i++) {
         server->port = free_port();
+        if (server->bus)
+            snprintf(server->bus, SERVER_BUS_SIZE, "%d", free_port());
         up = comes_up(server);
     }
     CHECK(up);

@@ -5,12 +5,16 @@
 
 #include "test.h"
 
+#define SERVER_BUS_SIZE 8
+
 struct server {
     struct child process;
     int port;
     const char *password; /* NULL: none */
     /* More of the command line, ending with NULL; or NULL. */
     const char *const *arguments;
+    /* Among them, if not NULL: the port of its cluster bus, which server_start chooses. */
+    char *bus;
     bool stopped; /* it stands still: who asks it waits for long */
     char directory[200];
 };
