@@ -471,10 +471,10 @@ HF_API void hf_lock_options_init(hf_lock_options *options, size_t size);
  *    and at once. Else it is the wait that began last, after its deadlock_ms: each wait looks at
  *    what the stores show for which its process has a client.
  *  - No circle is reported that was not there at one moment, as the store saw it.
- *  - Owners are threads here (`owner` 0 or HF_OWNER_THREAD in hf_lock). A thread is another one in
- *    each client, so use one client for all locks of a store. Other owners are in no circle, nor is
- *    what hf_lock_async has asked for: any thread may release it. A hold that another thread is to
- *    release is taken with HF_OWNER_NEW.
+ *  - Owners are threads here (`owner` 0 or HF_OWNER_THREAD in hf_lock). Other owners are in no
+ *    circle, nor is what hf_lock_async has asked for: any thread may release it. A hold that
+ *    another thread is to release is taken with HF_OWNER_NEW. A thread in whose way is its own hold,
+ *    taken through another client, is in no circle either.
  *  - Only locks that have holders count, so no permits, counters, latches or elections, and no
  *    hf_upgrade. A wait with a limit below its deadlock_ms is left alone.
  *  - Processes find each other's waits at local:, Redis, ZooKeeper, etcd, PostgreSQL and MySQL.
