@@ -25,6 +25,7 @@ struct question {
     bool has_answer;
     int code;
     hf_hold *hold;
+    hf_error error;
 };
 
 struct torture_grip {
@@ -159,7 +160,8 @@ static void done(void *arg, int code, hf_hold *hold, const hf_error *error)
     question->code = code;
     question->hold = hold;
     question->has_answer = true;
-    (void)error;
+    if (error)
+        question->error = *error;
     pthread_cond_broadcast(&session->answered);
     pthread_mutex_unlock(&session->mutex);
 }
@@ -174,6 +176,7 @@ static int begin(struct question *question, struct session *session, const struc
     if (code != HF_OK) {
         question->code = code;
         question->has_answer = true;
+        question->error = *hf_last_error();
     }
     return code;
 }
@@ -202,14 +205,16 @@ static struct timespec after_ms(int64_t ms)
 
 /* Asks, and takes the question back if there is no answer in time. */
 static int ask_and_cancel(struct session *session, const struct torture_ask *ask,
-                          const hf_lock_options *options, hf_hold **ret)
+                          const hf_lock_options *options, hf_hold **ret, hf_error *error)
 {
     struct timespec limit = after_ms(ask->cancel_ms);
     struct question question;
     int code = begin(&question, session, ask, options);
 
-    if (code != HF_OK)
+    if (code != HF_OK) {
+        *error = question.error;
         return code;
+    }
     pthread_mutex_lock(&session->mutex);
     while (!question.has_answer &&
            pthread_cond_timedwait(&session->answered, &session->mutex, &limit) == 0)
@@ -218,6 +223,7 @@ static int ask_and_cancel(struct session *session, const struct torture_ask *ask
     hf_cancel(session->client, question.request);
     wait_for_answer(&question);
     *ret = question.hold;
+    *error = question.error;
     return question.code;
 }
 
@@ -267,6 +273,8 @@ static enum torture_answer acquire(void *arg, const struct torture_ask *ask,
     struct session *session = arg;
     struct torture_grip *grip = new_grip(ask);
     hf_lock_options options = options_of(ask, grip);
+    hf_error error;
+    bool asks_and_cancels = ask->cancel_ms > 0 && ask->cancel_ms % 2 == 0;
     int code;
 
     *ret = NULL;
@@ -276,13 +284,13 @@ static enum torture_answer acquire(void *arg, const struct torture_ask *ask,
     atomic_store(&session->asking, false);
     if (ask->cancel_ms <= 0)
         code = hf_lock(session->client, ask->lock->name, ask->wait_ms, &options, &grip->hold);
-    else if (ask->cancel_ms % 2 == 0)
-        code = ask_and_cancel(session, ask, &options, &grip->hold);
+    else if (asks_and_cancels)
+        code = ask_and_cancel(session, ask, &options, &grip->hold, &error);
     else
         code = wait_and_stop(session, ask, options, &grip->hold);
     if (code != HF_OK) {
         free(grip);
-        return answer_saying(code, ask->cancel_ms > 0 ? hf_code_text(code) : hf_last_error()->text);
+        return answer_saying(code, asks_and_cancels ? error.text : hf_last_error()->text);
     }
     *ret = grip;
     return TORTURE_GRANTED;
@@ -299,14 +307,16 @@ static void acquire_several(void *arg, const struct torture_ask *asks, unsigned 
     for (unsigned i = 0; i < count; i++) {
         grips[i] = new_grip(&asks[i]);
         hf_lock_options options = options_of(&asks[i], grips[i]);
-        questions[i] = (struct question){ .code = HF_ENOMEM, .has_answer = true };
+        questions[i] = (struct question){ .code = HF_ENOMEM,
+                                          .has_answer = true,
+                                          .error.text = "out of memory" };
         if (grips[i])
             begin(&questions[i], arg, &asks[i], &options);
     }
     for (unsigned i = 0; i < count; i++) {
         if (questions[i].session)
             wait_for_answer(&questions[i]);
-        answers[i] = answer_saying(questions[i].code, hf_code_text(questions[i].code));
+        answers[i] = answer_saying(questions[i].code, questions[i].error.text);
         if (answers[i] == TORTURE_GRANTED) {
             grips[i]->hold = questions[i].hold;
             continue;
