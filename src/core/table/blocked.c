@@ -34,8 +34,11 @@ void hf__blocked_unlock_all(void)
  * its link out. */
 void hf__blocked_forked(void)
 {
-    for (unsigned i = 0; i < HF_BLOCKED_STRIPES; i++)
-        HF_LIST_FOREACH (link, following, &hf__blocked_stripes[i].calls)
+    for (unsigned i = 0; i < HF_BLOCKED_STRIPES; i++) {
+        struct hf_blocked_stripe *stripe = &hf__blocked_stripes[i];
+        HF_LIST_FOREACH (link, following, &stripe->calls)
             hf__link_init(link);
-    open_stripes();
+        hf__link_init(&stripe->calls);
+    }
+    hf__blocked_unlock_all();
 }
