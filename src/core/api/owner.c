@@ -55,7 +55,7 @@ static pthread_mutex_t clients_mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct hf_link clients = { &clients, &clients };
 static _Atomic uint32_t *fork_page; /* holds this process's number; 0 in a child */
 static uint32_t fork_numbers;
-static uint64_t process_id, client_count; /* (under opening_mutex) */
+static uint64_t process_id; /* (under opening_mutex) */
 
 static void before_fork(void)
 {
@@ -116,13 +116,30 @@ int hf__fork_forbid(void)
     return code;
 }
 
-/* The first 44 bits are the process's. The 20 others are counted, so that its clients differ, in
- * what is left of them without the digit in which Redis has the version of a UUID, too. */
+/* Without the digit in which Redis has the version of a UUID, its clients differ, too. */
+#define VERSION_BITS UINT64_C(0xf000)
+
+static bool has_client(uint64_t id)
+{
+    bool found = false;
+    pthread_mutex_lock(&clients_mutex);
+    HF_LIST_FOREACH (link, following, &clients)
+        found |=
+            ((HF_CONTAINER(link, struct hf_client, link)->host.id[0] ^ id) & ~VERSION_BITS) == 0;
+    pthread_mutex_unlock(&clients_mutex);
+    return found;
+}
+
+/* The first 44 bits are the process's. The 20 others are random and not counted: two copies of a
+ * running machine would count alike. */
 uint64_t hf__owner_client_id(void)
 {
-    uint64_t number = process_id + client_count++;
-    return (process_id & ~UINT64_C(0xfffff)) | (number & UINT64_C(0xf000)) << 4 |
-           (number & UINT64_C(0xf0000)) >> 4 | (number & UINT64_C(0xfff));
+    uint64_t bits, id;
+    do {
+        hf__random(&bits, sizeof bits);
+        id = (process_id & ~UINT64_C(0xfffff)) | (bits & UINT64_C(0xfffff));
+    } while (has_client(id));
+    return id;
 }
 
 void hf__fork_allow(void)

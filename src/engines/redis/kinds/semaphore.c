@@ -14,8 +14,7 @@
 static void write_prefix(const struct redis *redis, const struct hf_op *op,
                          unsigned char prefix[PREFIX_BYTES])
 {
-    /* The other half is alike in all clients of a process, and in a copy of a running machine. */
-    uint64_t client = redis->base.host->id[1], claim = op->engine.word[0];
+    uint64_t client = redis->base.host->id[0], claim = op->engine.word[0];
     for (unsigned i = CLIENT_BYTES; i-- > 0; client >>= 8)
         prefix[i] = client & 0xff;
     for (unsigned i = PREFIX_BYTES; i-- > CLIENT_BYTES; claim >>= 8)
