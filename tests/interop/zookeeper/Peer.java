@@ -194,6 +194,7 @@ public final class Peer {
             } else {
                 queue.remove(place(node));
             }
+            notifyAll();
             note();
         }
 
@@ -211,6 +212,14 @@ public final class Peer {
                 leaders.add(now == null ? "none" : queue.get(now));
                 notifyAll();
             }
+        }
+
+        /* The cache reads each new node by itself, and may hear earlier that another one has gone. */
+        synchronized String knows(int count) throws InterruptedException {
+            while (queue.size() < count) {
+                wait();
+            }
+            return "ok";
         }
 
         synchronized String told(int count) throws InterruptedException {
@@ -345,6 +354,8 @@ public final class Peer {
             return "ok";
         case "seen":
             return observers.get(word[1]).told(Integer.parseInt(word[2]));
+        case "knows":
+            return observers.get(word[1]).knows(Integer.parseInt(word[2]));
         case "heard":
             return String.join(",", heard.get(word[1]));
         case "down":

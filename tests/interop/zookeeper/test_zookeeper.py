@@ -406,6 +406,9 @@ def each_change_of_leader_is_told_once_and_in_order(stage, one, other, name):
     def follow(side, end_term):
         side.tell("a", "lock", "leader", name, FOR_EVER, 0)
         stage.wait_for_queue(name, 2)
+        for observer in (one, other):
+            if observer.what == "Curator":
+                observer.want("ok", "w", "knows", name, 2)
         end_term()
         equal(side.answer("a"), "ok", f"{side.what}, whose turn it is")
         leads(f"{side.what}:80")
