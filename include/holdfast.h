@@ -473,8 +473,8 @@ HF_API void hf_lock_options_init(hf_lock_options *options, size_t size);
  *  - No circle is reported that was not there at one moment, as the store saw it.
  *  - Owners are threads here (`owner` 0 or HF_OWNER_THREAD in hf_lock). Other owners are in no
  *    circle, nor is what hf_lock_async has asked for: any thread may release it. A hold that
- *    another thread is to release is taken with HF_OWNER_NEW. A thread in whose way is its own hold,
- *    taken through another client, is in no circle either.
+ *    another thread is to release is taken with HF_OWNER_NEW. A thread that waits for its own hold
+ *    of another client is in no circle either.
  *  - Only locks that have holders count, so no permits, counters, latches or elections, and no
  *    hf_upgrade. A wait with a limit below its deadlock_ms is left alone.
  *  - Processes find each other's waits at local:, Redis, ZooKeeper, etcd, PostgreSQL and MySQL.

@@ -114,7 +114,8 @@ def a_fault_that_never_hits_is_inconclusive(box):
 @test
 def a_fault_that_never_begins_is_inconclusive(box):
     # Two stops of more than a lease each come before it.
-    result = box.expect(2, 'torture', '--time', '600ms', '--lease', '500ms', '--faults', 'stop,clock')
+    result = box.expect(2, 'torture', '--time', '600ms', '--lease', '500ms', '--faults',
+                        'stop,clock')
     why = [line for line in result.out.splitlines() if line.startswith('why ')]
     # On a slow machine something else was too little, too.
     assert why and ('never' in why[0] or 'only' in why[0]), result
