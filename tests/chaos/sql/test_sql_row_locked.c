@@ -21,16 +21,33 @@ struct scene {
     hf_client *client;
     _Atomic int lost, released, wanted;
     int64_t kept_until_us;
+    uint64_t tokens[NAMES + 1]; /* of the names that were wanted */
 };
+
+/* The last moment in microseconds that the database has printed. */
+static int64_t last_moment(const char *text)
+{
+    int64_t moment = 0;
+
+    for (size_t digits; *text; text += digits ? digits : 1) {
+        digits = strspn(text, "0123456789");
+        if (digits == 16)
+            moment = strtoll(text, NULL, 10);
+    }
+    return moment;
+}
 
 static void keep_row(void *arg)
 {
     struct scene *scene = arg;
 
-    sql_server_says(&scene->server,
-                    "BEGIN; SELECT token FROM hf_lock WHERE name LIKE 'wanted%%' FOR UPDATE;\n"
-                    "SELECT %s(%d); COMMIT;",
-                    sql_server_is_mariadb(&scene->server) ? "SLEEP" : "pg_sleep", LOCKED_S);
+    const char *said =
+        sql_server_says(&scene->server,
+                        "BEGIN; SELECT token FROM hf_lock WHERE name LIKE 'wanted%%' FOR UPDATE;\n"
+                        "SELECT %s(%d);\nSELECT %s;\nCOMMIT;",
+                        sql_server_is_mariadb(&scene->server) ? "SLEEP" : "pg_sleep", LOCKED_S,
+                        sql_server_now_us(&scene->server));
+    scene->kept_until_us = last_moment(said);
     scene->released = 1;
 }
 
@@ -50,10 +67,11 @@ static void want_it(void *arg)
     struct scene *scene = arg;
     hf_hold *hold;
     char name[20];
+    int number = ++scene->wanted;
 
-    snprintf(name, sizeof(name), "wanted%d", ++scene->wanted);
+    snprintf(name, sizeof(name), "wanted%d", number);
     CHECK_CODE(hf_lock(scene->client, name, HF_FOREVER, NULL, &hold), HF_OK);
-    CHECK(scene->released);
+    scene->tokens[number] = hf_token(hold);
     give_back(hold);
 }
 
@@ -101,8 +119,12 @@ static void row_is_locked(const char *kind)
     try_it(&scene);
     work_elsewhere(&scene);
     thread_join(&keeper);
-    for (int i = 0; i < NAMES; i++)
+    CHECK(scene.kept_until_us > 0);
+    for (int i = 0; i < NAMES; i++) {
         thread_join(&waiters[i]);
+        /* The database's clock, which the client of the transaction may be behind. */
+        CHECK((int64_t)scene.tokens[i + 1] > scene.kept_until_us - 500000);
+    }
     CHECK_INT(scene.lost, 0);
     CHECK_CODE(hf_unlock(kept), HF_OK);
     hf_close(scene.client);
@@ -117,19 +139,6 @@ TEST(rows_that_are_kept_hold_up_no_other_name_mariadb)
 TEST(rows_that_are_kept_hold_up_no_other_name_postgres)
 {
     row_is_locked("postgres");
-}
-
-/* The last moment in microseconds that the database has printed. */
-static int64_t last_moment(const char *text)
-{
-    int64_t moment = 0;
-
-    for (size_t digits; *text; text += digits ? digits : 1) {
-        digits = strspn(text, "0123456789");
-        if (digits == 16)
-            moment = strtoll(text, NULL, 10);
-    }
-    return moment;
 }
 
 /* Shorter than the database lets a statement wait for a row, so that it is not asked again. */
