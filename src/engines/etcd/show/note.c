@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Notes: "holdfast MODE*PERMITS pid=N since=MS lease=MS host=NAME owner=TEXT", and
- * "thread=KEY" before the owner if a thread has asked. */
+/* Notes: "holdfast MODE*PERMITS pid=N since=MS lease=MS host=NAME owner=TEXT", and "thread=KEY"
+ * behind that if a thread has asked: a library that does not know it takes it for text. */
 #include "note.h"
 
 #include <inttypes.h>
@@ -17,10 +17,10 @@ size_t hf__etcd_note_write(const struct etcd_note *note, char text[ETCD_NOTE_SIZ
 {
     int length = snprintf(text, ETCD_NOTE_SIZE,
                           "holdfast %s*%" PRIu32 " pid=%" PRId64 " since=%" PRId64 " lease=%" PRId64
-                          " host=%.63s%s%s owner=%.127s",
+                          " host=%.63s owner=%.127s%s%s",
                           words[note->mode], note->permits, note->pid, note->since_ms,
-                          note->lease_ms, *note->host ? note->host : "-",
-                          *note->thread ? " thread=" : "", note->thread, note->owner);
+                          note->lease_ms, *note->host ? note->host : "-", note->owner,
+                          *note->thread ? " thread=" : "", note->thread);
     return length > 0 && length < ETCD_NOTE_SIZE ? (size_t)length : 0;
 }
 
@@ -37,7 +37,7 @@ static bool read_mode(const char *word, hf_mode *ret)
 void hf__etcd_note_read(struct etcd_note *note, const void *bytes, size_t length)
 {
     char text[ETCD_NOTE_SIZE], word[12] = "";
-    int used = 0, more = 0;
+    int used = 0;
     *note = (struct etcd_note){ .mode = HF_MUTEX, .permits = 1, .since_ms = -1 };
     snprintf(note->owner, sizeof note->owner, "%.*s",
              (int)(length < sizeof note->owner ? length : sizeof note->owner - 1),
@@ -48,13 +48,10 @@ void hf__etcd_note_read(struct etcd_note *note, const void *bytes, size_t length
     text[length] = 0;
     int count = sscanf(text,
                        "holdfast %11[a-z]*%" SCNu32 " pid=%" SCNd64 " since=%" SCNd64
-                       " lease=%" SCNd64 " host=%63s%n",
+                       " lease=%" SCNd64 " host=%63s owner=%n",
                        word, &note->permits, &note->pid, &note->since_ms, &note->lease_ms,
                        note->host, &used);
-    if (count == 6 && sscanf(text + used, " thread=%47[0-9a-f:]%n", note->thread, &more) == 1)
-        used += more;
-    bool ours = count == 6 && strncmp(text + used, " owner=", 7) == 0;
-    if (!ours || !read_mode(word, &note->mode)) {
+    if (count != 6 || used == 0 || !read_mode(word, &note->mode)) {
         *note = (struct etcd_note){ .mode = HF_MUTEX, .permits = 1, .since_ms = -1 };
         snprintf(note->owner, sizeof note->owner, "%.127s", text);
         return;
@@ -62,5 +59,10 @@ void hf__etcd_note_read(struct etcd_note *note, const void *bytes, size_t length
     note->ours = true;
     if (strcmp(note->host, "-") == 0)
         note->host[0] = 0;
-    snprintf(note->owner, sizeof note->owner, "%s", text + used + 7);
+    char *thread = NULL;
+    for (char *at = text + used; (at = strstr(at, " thread=")); at++)
+        thread = at;
+    if (thread && sscanf(thread, " thread=%47[0-9a-f:]", note->thread) == 1)
+        *thread = '\0';
+    snprintf(note->owner, sizeof note->owner, "%s", text + used);
 }
