@@ -127,14 +127,16 @@ void exporter_view_free(struct exporter_view *view);
 /* Publishes a first view, then one each --interval until `stopping`. CLI_OK, or an exit code having
  * said why: the URL cannot be opened at all. */
 int exporter_poll_begin(struct exporter *exporter, pthread_t *thread);
-/* With the mutex: what is known now. */
-const struct exporter_view *exporter_view_now(struct exporter *exporter);
 
 /* ---- text.c ---- */
 
+/* With the mutex: what is known now. A view that is too old is silent from here on. */
+const struct exporter_view *exporter_view_now(struct exporter *exporter);
 /* With the mutex: the text of the view, with one reference more. NULL: out of memory. */
 struct exporter_text *exporter_metrics(struct exporter *exporter);
 struct exporter_text *exporter_state(struct exporter *exporter);
+/* With the mutex: the texts of an older view are made anew when they are asked for. */
+void exporter_texts_forget(struct exporter *exporter);
 /* With the mutex. */
 void exporter_text_release(struct exporter_text *text);
 

@@ -65,13 +65,6 @@ static void examine(struct poll *poll)
     pthread_mutex_unlock(&exporter->mutex);
 }
 
-static void forget_texts(struct exporter *exporter)
-{
-    exporter_text_release(exporter->metrics);
-    exporter_text_release(exporter->state);
-    exporter->metrics = exporter->state = NULL;
-}
-
 /* What was seen before an outage is known after it. */
 static void publish(struct exporter *exporter, struct exporter_view *view)
 {
@@ -89,7 +82,7 @@ static void publish(struct exporter *exporter, struct exporter_view *view)
         pthread_cond_broadcast(&exporter->changed);
     }
     exporter->view = view;
-    forget_texts(exporter);
+    exporter_texts_forget(exporter);
     pthread_mutex_unlock(&exporter->mutex);
     exporter_view_free(last);
 }
@@ -175,18 +168,4 @@ int exporter_poll_begin(struct exporter *exporter, pthread_t *thread)
     hf_close(poll->client);
     free(poll);
     return CLI_INTERNAL;
-}
-
-const struct exporter_view *exporter_view_now(struct exporter *exporter)
-{
-    struct exporter_view *view = exporter->view;
-
-    if (view && view->up && cli_now_ms() > view->valid_until_ms) {
-        view->up = false;
-        snprintf(view->error, sizeof(view->error), "the store has not answered for %d s",
-                 (int)((cli_now_ms() - view->taken_ms) / 1000));
-        exporter->version++;
-        forget_texts(exporter);
-    }
-    return view;
 }

@@ -9,17 +9,45 @@
 /* Of one name the page shows the first holders and the first waiters. */
 #define OWNERS_SHOWN 20
 
-static struct exporter_text *write_text(struct exporter *exporter,
-                                        void (*print)(FILE *, const struct exporter *,
-                                                      const struct exporter_view *))
+void exporter_text_release(struct exporter_text *text)
 {
-    const struct exporter_view *view = exporter_view_now(exporter);
+    if (!text || --text->references > 0)
+        return;
+    free(text->bytes);
+    free(text);
+}
+
+void exporter_texts_forget(struct exporter *exporter)
+{
+    exporter_text_release(exporter->metrics);
+    exporter_text_release(exporter->state);
+    exporter->metrics = exporter->state = NULL;
+}
+
+const struct exporter_view *exporter_view_now(struct exporter *exporter)
+{
+    struct exporter_view *view = exporter->view;
+
+    if (view && view->up && cli_now_ms() > view->valid_until_ms) {
+        view->up = false;
+        snprintf(view->error, sizeof(view->error), "the store has not answered for %d s",
+                 (int)((cli_now_ms() - view->taken_ms) / 1000));
+        exporter->version++;
+        exporter_texts_forget(exporter);
+    }
+    return view;
+}
+
+static struct exporter_text *
+write_text(const struct exporter *exporter, const struct exporter_view *view,
+           void (*print)(FILE *, const struct exporter *, const struct exporter_view *))
+{
     struct exporter_text *text = calloc(1, sizeof(*text));
     FILE *out = text ? open_memstream(&text->bytes, &text->length) : NULL;
 
-    if (out && view)
+    if (out)
         print(out, exporter, view);
-    if (out && fclose(out) == 0 && view) {
+    if (out && fclose(out) == 0) {
         text->references = 1;
         return text;
     }
@@ -27,14 +55,6 @@ static struct exporter_text *write_text(struct exporter *exporter,
         free(text->bytes);
     free(text);
     return NULL;
-}
-
-void exporter_text_release(struct exporter_text *text)
-{
-    if (!text || --text->references > 0)
-        return;
-    free(text->bytes);
-    free(text);
 }
 
 static void print_family(FILE *out, const char *name, const char *help)
@@ -200,9 +220,10 @@ static struct exporter_text *once(struct exporter *exporter, struct exporter_tex
                                   void (*print)(FILE *, const struct exporter *,
                                                 const struct exporter_view *))
 {
-    (void)exporter_view_now(exporter);
-    if (!*place)
-        *place = write_text(exporter, print);
+    const struct exporter_view *view = exporter_view_now(exporter);
+
+    if (!*place && view)
+        *place = write_text(exporter, view, print);
     if (*place)
         (*place)->references++;
     return *place;
