@@ -446,11 +446,12 @@ struct etcd_watch {
     struct hf_link id_link, key_link; /* in their buckets */
     struct hf_link pending_link;      /* in etcd->pending: asked for, not answered */
     struct hf_link idle_link;         /* in etcd->idle: nothing needs it */
+    struct hf_link given_up_link;     /* in etcd->given_up: is asked for again */
     struct hf_link claims;
     int64_t id;
     int64_t last_change; /* the newest revision that it has told, or missed, and that may let a
                           * waiter in */
-    int64_t idle_at_ms;
+    int64_t idle_at_ms, again_at_ms;
     bool prefix;                 /* of all keys that begin with `key` */
     bool puts;                   /* it tells what is put, too */
     bool registered;             /* the server has said so */
@@ -520,11 +521,12 @@ struct etcd {
     struct hf_grpc_call beats, watching;
     struct hf_link spare_claims;
     unsigned spare_claim_count;
-    struct hf_link claims, leased, unwatched, changes, key_lists;
+    struct hf_link claims, leased, unwatched, given_up, changes, key_lists;
     uint64_t changed; /* changes of values so far */
     struct hf_link keys[ETCD_KEY_BUCKETS];
     uint64_t named;           /* keys so far that needed a number */
     struct hf_timer held_due; /* for the first of `unwatched` */
+    struct hf_timer given_up_due;
     struct hf_link watch_ids[ETCD_WATCH_BUCKETS], watch_keys[ETCD_WATCH_BUCKETS];
     struct hf_link pending, idle;
     struct hf_timer idle_due;

@@ -18,8 +18,8 @@ import threading
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent.parent / "interop"))
 
-from sides import (FOR_EVER, PATIENCE, Side, die_with_parent, equal, run, scratch,  # noqa: E402
-                   skip_all, wait_until)
+from sides import (FOR_EVER, LONG_LEASE_MS, PATIENCE, Side, die_with_parent, equal,  # noqa: E402
+                   run, scratch, skip_all, wait_until)
 import etcd_server  # noqa: E402
 
 PEER = sys.argv[1]

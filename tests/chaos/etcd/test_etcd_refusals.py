@@ -9,8 +9,8 @@ usage: test_etcd_refusals.py PEER [NAME...]
 import sys
 import time
 
-from stage import (FOR_EVER, Stage, equal, etcd_server, hand_over, holder_and_waiter, main,
-                   wait_until)
+from stage import (FOR_EVER, LONG_LEASE_MS, Relay, Stage, equal, etcd_server, hand_over,
+                   holder_and_waiter, main, wait_until)
 
 TOKEN_LIFE_S = 1
 
@@ -185,9 +185,29 @@ def waiter_without_rights_leaves_no_key_beyond_locks_of_its_session(directory):
     stage.end()
 
 
+def lock_is_watched_again_once_its_user_has_rights_again(directory):
+    """A new connection asks for its watch while the user may not read its key."""
+    stage = Stage(directory, users=True)
+    relay = Relay(stage.cluster.members[0].port)
+    url = stage.cluster.url().replace(str(relay.target), str(relay.port))
+    side = stage.side("the user", lease_ms=LONG_LEASE_MS, url=url)
+    side.want("ok", "a", "lock", "mutex", "one", 0, 0)
+    take_rights_away(stage)
+    relay.cut()
+    said = side.ask("b", "lock", "mutex", "two", 0, 0)
+    assert said.startswith("failed: HF_DENIED: "), said
+    side.want("1", "a", "holds", "mutex", "one")
+    give_rights_to(stage, etcd_server.PREFIX)
+    stage.cluster.control("del", f"{etcd_server.PREFIX}one/", "--prefix",
+                          user=f"root:{etcd_server.ROOT_PASSWORD}")
+    wait_until(lambda: side.ask("a", "holds", "mutex", "one") == "0", "the loss is told")
+    stage.end()
+
+
 sys.exit(main([full_database_refuses_acquires_and_does_releases,
                server_with_too_few_streams_says_so,
                expired_token_is_replaced_while_locks_are_held_and_waited_for,
                holder_without_rights_is_told_and_its_locks_end_by_lease,
                lock_that_could_not_be_released_ends_once_the_others_are,
-               waiter_without_rights_leaves_no_key_beyond_locks_of_its_session]))
+               waiter_without_rights_leaves_no_key_beyond_locks_of_its_session,
+               lock_is_watched_again_once_its_user_has_rights_again]))

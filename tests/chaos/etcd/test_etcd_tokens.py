@@ -12,8 +12,8 @@ import sys
 import threading
 import time
 
-from refuser import END_STREAM, HEADERS, frames
-from stage import (FOR_EVER, PATIENCE, Relay, Stage, equal, etcd_server, main,
+from refuser import END_STREAM, HEADERS, Refuser, frames
+from stage import (FOR_EVER, LONG_LEASE_MS, PATIENCE, Relay, Stage, equal, etcd_server, main,
                    wait_until)
 
 TOKEN_LIFE_S = 2
@@ -109,5 +109,33 @@ def requests_under_way_when_the_token_has_expired_are_served(directory):
     stage.end()
 
 
+def lock_whose_watch_is_refused_is_watched_again(directory):
+    """The token of the stream expires while the watch is on its way. No request of the client
+    meets the expired token: it holds one lock, and waits for none."""
+    stage, root = stage_with_signed_tokens(directory, 2048, "RS256"), etcd_server.ROOT_PASSWORD
+    refuser = Refuser(stage.cluster.members[0].port)
+    url = stage.cluster.url().replace(str(refuser.target), str(refuser.port))
+    side = stage.side("the client", lease_ms=LONG_LEASE_MS, url=url)
+    other = stage.side("another client", lease_ms=LONG_LEASE_MS)
+    other.want("ok", "a", "lock", "mutex", "waited", 0, 0)
+    side.tell("waiter", "lock", "mutex", "waited", FOR_EVER, 0)  # its watch opens the stream
+    wait_until(lambda: stage.cluster.control(
+        "get", f"{etcd_server.PREFIX}waited/", "--prefix", "--keys-only",
+        user=f"root:{root}").stdout.count("waited/") == 2, "a waiter has its key")
+    other.want("ok", "a", "unlock", "mutex", "waited")
+    equal(side.answer("waiter"), "ok", "what the waiter hears")
+    side.want("ok", "waiter", "unlock", "mutex", "waited")
+    key = f"{etcd_server.PREFIX}held/"
+    refuser.keep_in_stream(key.encode())
+    side.want("ok", "a", "lock", "mutex", "held", 0, 0)
+    wait_until(lambda: refuser.kept, "the lock's watch is under way")
+    let_token_expire()
+    refuser.pass_messages_on()
+    stage.cluster.control("del", key, "--prefix", user=f"root:{root}")
+    wait_until(lambda: side.ask("a", "holds", "mutex", "held") == "0", "the loss is told")
+    stage.end()
+
+
 sys.exit(main([token_above_512_bytes_is_used_and_renewed,
-               requests_under_way_when_the_token_has_expired_are_served]))
+               requests_under_way_when_the_token_has_expired_are_served,
+               lock_whose_watch_is_refused_is_watched_again]))

@@ -20,6 +20,8 @@
 #define MOMENT_MS 200
 /* How many of them begin to be watched at a time. */
 #define HELD_BATCH 200u
+/* The pause before a watch is asked for again that the server has given up. */
+#define GIVEN_UP_MS 5000
 
 static struct etcd_bytes key_of(const struct etcd_watch *watch)
 {
@@ -75,6 +77,7 @@ static void watch_free(struct etcd *etcd, struct etcd_watch *watch)
     hf__link_remove(&watch->key_link);
     hf__link_remove(&watch->pending_link);
     hf__link_remove(&watch->idle_link);
+    hf__link_remove(&watch->given_up_link);
     etcd->watch_count--;
     if (watch->orphan)
         etcd->orphan_count--;
@@ -108,6 +111,7 @@ static void watch_ask(struct etcd *etcd, struct etcd_watch *watch)
     HfEtcd__WatchRequest message;
     hf_etcd__watch_request__init(&message);
     char end[HF_URL_MAX + HF_NAME_MAX + 64];
+    hf__link_remove(&watch->given_up_link);
     if (!hf__peer_is_ready(&etcd->peer)) {
         hf__peer_want(&etcd->peer);
         return; /* hf__etcd_watch_again follows */
@@ -152,6 +156,7 @@ static struct etcd_watch *watch_new(struct etcd *etcd, struct etcd_bytes key, bo
         return NULL;
     hf__link_init(&watch->pending_link);
     hf__link_init(&watch->idle_link);
+    hf__link_init(&watch->given_up_link);
     hf__link_init(&watch->id_link);
     hf__link_init(&watch->key_link);
     hf__link_init(&watch->claims);
@@ -426,6 +431,18 @@ static void take_events(struct etcd *etcd, struct etcd_watch *watch, const etcd_
     }
 }
 
+/* What it has not told, they see by themselves. */
+static void look_at_claims(struct etcd *etcd, struct etcd_watch *watch)
+{
+    HF_LIST_FOREACH (link, following, &watch->claims) {
+        struct etcd_claim *claim = HF_CONTAINER(link, struct etcd_claim, watch_link);
+        if (hf__etcd_holds(claim))
+            look_at_own_key(etcd, claim);
+        else if (claim->op)
+            hf__op_wake(claim->op);
+    }
+}
+
 /* It tells what comes after this revision: a reply that shows an earlier one may be read when all
  * has changed. */
 static void watch_registered(struct etcd *etcd, struct etcd_watch *watch, int64_t revision)
@@ -439,25 +456,43 @@ static void watch_registered(struct etcd *etcd, struct etcd_watch *watch, int64_
     }
     if (watch->orphan) /* it may have come before */
         delete_orphan(etcd, watch);
-    HF_LIST_FOREACH (link, following, &watch->claims) {
-        struct etcd_claim *claim = HF_CONTAINER(link, struct etcd_claim, watch_link);
-        if (hf__etcd_holds(claim))
-            look_at_own_key(etcd, claim);
-        else if (claim->op)
-            hf__op_wake(claim->op);
+    look_at_claims(etcd, watch);
+}
+
+static void given_up_due(struct hf_timer *timer)
+{
+    struct etcd *etcd = HF_CONTAINER(timer, struct etcd, given_up_due);
+    int64_t now_ms = hf__etcd_now(etcd);
+    struct hf_link *first;
+    while ((first = hf__list_first(&etcd->given_up))) {
+        struct etcd_watch *watch = HF_CONTAINER(first, struct etcd_watch, given_up_link);
+        if (watch->again_at_ms > now_ms) {
+            hf__timer_start(hf__etcd_loop(etcd), timer, watch->again_at_ms);
+            return;
+        }
+        watch_ask(etcd, watch);
     }
 }
 
-/* The server gives it up: after a compaction, or where we may not read. Waiters look by themselves
- * then, every now and then; and the next one of the name asks for a watch again. */
+/* The server gives it up: after a compaction, where we may not read, or where the token of its
+ * stream has expired. Its claims look by themselves, and what they ask for meets the expired token;
+ * a new one begins all watches again at once. The server may still know this one's number. */
 static void watch_given_up(struct etcd *etcd, struct etcd_watch *watch)
 {
-    HF_LIST_FOREACH (link, following, &watch->claims) {
-        struct etcd_claim *claim = HF_CONTAINER(link, struct etcd_claim, watch_link);
-        if (!hf__etcd_holds(claim) && claim->op)
-            hf__op_wake(claim->op);
+    watch->registered = false;
+    if (watch->unwanted || (hf__list_empty(&watch->claims) && !watch->orphan)) {
+        watch_free(etcd, watch);
+        return;
     }
-    watch_free(etcd, watch);
+    watch->id = ++etcd->last_watch_id;
+    hf__link_remove(&watch->id_link);
+    hf__list_append(bucket_of_id(etcd, watch->id), &watch->id_link);
+    watch->again_at_ms = hf__etcd_now(etcd) + GIVEN_UP_MS;
+    /* mutant: etcd-watch-given-up-is-asked-for-again */
+    hf__list_append(&etcd->given_up, &watch->given_up_link);
+    if (!etcd->given_up_due.started)
+        hf__timer_start(hf__etcd_loop(etcd), &etcd->given_up_due, watch->again_at_ms);
+    look_at_claims(etcd, watch);
 }
 
 static void watch_take(struct etcd *etcd, const etcd_watch_reply *reply)
@@ -533,12 +568,15 @@ void hf__etcd_watches_open(struct etcd *etcd)
     hf__link_init(&etcd->pending);
     hf__link_init(&etcd->idle);
     hf__link_init(&etcd->unwatched);
+    hf__link_init(&etcd->given_up);
+    hf__timer_init(&etcd->given_up_due, given_up_due);
     hf__timer_init(&etcd->idle_due, idle_due);
     hf__timer_init(&etcd->held_due, held_due);
 }
 
 void hf__etcd_watches_close(struct etcd *etcd)
 {
+    hf__timer_stop(hf__etcd_loop(etcd), &etcd->given_up_due);
     hf__timer_stop(hf__etcd_loop(etcd), &etcd->idle_due);
     hf__timer_stop(hf__etcd_loop(etcd), &etcd->held_due);
     for (unsigned i = 0; i < ETCD_WATCH_BUCKETS; i++)
