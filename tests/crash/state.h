@@ -3,6 +3,7 @@
 #ifndef TESTS_CRASH_STATE_H
 #define TESTS_CRASH_STATE_H
 
+#include "engines/local/file.h"
 #include "engines/local/local.h"
 
 /* The engine on `directory`, without a client around it. Fails the test if it does not open. */

@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "base/testing.h"
 #include "engines/common/other_kind.h"
+#include "file.h"
 #include "local.h"
 
 #include <string.h>

@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "base/rand.h"
 #include "base/testing.h"
+#include "file.h"
 #include "local.h"
 
 #include <errno.h>

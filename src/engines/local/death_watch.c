@@ -60,7 +60,8 @@ static void watch_closed(uv_handle_t *handle)
     close(watch->fd);
     free(watch->poll);
     watch->poll = NULL;
-    hf__local_handle_closed(local);
+    local->handles--;
+    local->finish(local);
 }
 
 static void end_watch(struct local_watch *watch)
@@ -149,7 +150,7 @@ static void run_wanted(struct hf_task *task)
     for (unsigned i = 0; i < count && !local->closing; i++)
         watch_now(local, wanted[i]);
     if (local->closing)
-        hf__local_finish(local);
+        local->finish(local);
 }
 
 void hf__death_watch_open(struct local *local)

@@ -18,73 +18,13 @@
  * has been told, and goes past the guard until that one comes, finds the mutex held, and pins it
  * again. If none comes for a while, the owner looks after them. */
 #include "base/testing.h"
+#include "file.h"
 #include "local.h"
-
-static bool is_exclusive(uint64_t state)
-{
-    unsigned mode = local_state_mode(state);
-    return mode == HF_MUTEX || mode == HF_FAIR || mode == HF_WRITE;
-}
 
 static bool is(uint64_t state, enum local_state what)
 {
     return local_state_state(state) == what;
 }
-
-/* The only one in the holders, if it is one that may go past the guard. */
-static struct local_node *exclusive_holder(struct local *local, const struct local_lock *lock)
-{
-    uint64_t holders = local_get(&lock->holders);
-    if (!holders || local_low(holders) != local_high(holders))
-        return NULL;
-    struct local_node *node = hf__local_node(local, local_low(holders));
-    return node && is_exclusive(local_get(&node->state)) ? node : NULL;
-}
-
-bool hf__local_seems_free(struct local *local, const struct local_lock *lock)
-{
-    const struct local_node *node = exclusive_holder(local, lock);
-    bool parked = node && is(local_get(&node->state), LOCAL_PARKED);
-    return !local_get(&lock->waiters) && (parked || !local_get(&lock->holders));
-}
-
-void hf__txn_pin(struct txn *txn)
-{
-    struct local_node *node = exclusive_holder(txn->local, txn->lock);
-    if (!node)
-        return;
-    uint64_t state = atomic_load_explicit(&node->state, memory_order_acquire), pinned;
-    do {
-        if (!is(state, LOCAL_HELD) && !is(state, LOCAL_PARKED)) /* mutant: holder-past-guard */
-            return;
-        pinned = local_with_flags(state, local_state_flags(state) | LOCAL_PINNED);
-    } while (state != pinned &&
-             !atomic_compare_exchange_weak_explicit(&node->state, &state, pinned,
-                                                    memory_order_acquire, memory_order_acquire));
-    HF_POINT("local:pinned");
-    /* Outside the guard, the last token is the node's alone. */
-    /* mutant: token-that-was-given-past */
-    if (local_get(&node->token) > local_get(&txn->lock->token))
-        local_put(&txn->lock->token, local_get(&node->token));
-    HF_POINT("local:pinned:token");
-    if (is(pinned, LOCAL_PARKED)) /* mutant: what-is-parked-passes-for-held */
-        hf__txn_evict(txn, node);
-}
-
-void hf__txn_unpin(struct txn *txn)
-{
-    struct local_node *node = exclusive_holder(txn->local, txn->lock);
-    if (!node)
-        return;
-    uint64_t state = local_get(&node->state);
-    unsigned flags = local_state_flags(state) & ~LOCAL_PINNED;
-    if (local_get(&txn->lock->waiters)) /* mutant: holder-is-unpinned-though */
-        flags |= LOCAL_PINNED;
-    if (is(state, LOCAL_HELD) && flags != local_state_flags(state))
-        local_put(&node->state, local_with_flags(state, flags));
-}
-
-/* ---- the owner ---- */
 
 /* `kept` and the op's word: the node's reference; high half: since when a waiter has been told, in
  * milliseconds, or 0. */
@@ -162,8 +102,8 @@ bool hf__local_fast_acquire(struct hf_engine *engine, struct hf_op *op, uint64_t
 static bool may_park(const struct local_node *node, uint64_t state, unsigned flags)
 {
     /* mutant: lease-is-parked */
-    return is(state, LOCAL_HELD) && local_state_flags(state) == flags && is_exclusive(state) &&
-           !local_get(&node->deadline_ms);
+    return is(state, LOCAL_HELD) && local_state_flags(state) == flags &&
+           local_is_exclusive(state) && !local_get(&node->deadline_ms);
 }
 
 static uint64_t parked(uint64_t state)

@@ -5,6 +5,7 @@
  *   latch      value: its count                total: 0
  *   rate       both are one number: when its whole burst is there again, in microseconds */
 #include "base/clock.h"
+#include "file.h"
 #include "local.h"
 
 hf_kind hf__mode_kind(hf_mode mode)
@@ -78,6 +79,34 @@ bool hf__txn_may_grant(struct txn *txn, hf_mode mode, uint32_t permits)
     return false;
 }
 
+/* ---- tokens ---- */
+
+void hf__local_raise_floor(struct local *local, uint64_t token)
+{
+    _Atomic uint64_t *floor = &local_header(local)->token_floor;
+    uint64_t before = local_get(floor);
+    /* No clock gets so far: the file is damaged there, and a floor of it would stop all tokens. */
+    if (token > INT64_MAX)
+        return;
+    while (before < token && !atomic_compare_exchange_weak(floor, &before, token))
+        continue;
+}
+
+/* Tokens follow the clock in sixteenths of a microsecond since 2025: a name cannot be granted often
+ * enough for them to run ahead of it, and a program that keeps numbers as doubles holds them
+ * exactly until 2042. */
+#define TICKS 16000000u
+#define TICKS_SINCE 1735689600 /* 2025-01-01T00:00:00Z */
+
+void hf__local_raise_floor_to_clock(struct local *local)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    if (now.tv_sec > TICKS_SINCE)
+        hf__local_raise_floor(local, (uint64_t)(now.tv_sec - TICKS_SINCE) * TICKS +
+                                         (uint64_t)now.tv_nsec * (TICKS / 1000000) / 1000);
+}
+
 /* Larger than any token of this name, of any name that was forgotten, and of any earlier file: the
  * floor has been the clock, in ticks, when a client last opened this one, and no name is granted
  * more often than once a tick for long. */
@@ -98,6 +127,8 @@ static uint64_t raise_token(struct txn *txn, bool exclusive)
     }
     return token;
 }
+
+/* ---- changes ---- */
 
 static void set_value(struct txn *txn, uint32_t value)
 {

@@ -4,6 +4,7 @@
 #include "base/testing.h"
 #include "base/wait_graph.h"
 #include "engines/common/findings.h"
+#include "file.h"
 #include "local.h"
 
 #include <stdlib.h>

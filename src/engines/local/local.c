@@ -2,6 +2,7 @@
 /* The engine `local:`: a state file that all processes of one machine map. */
 #include "local.h"
 #include "base/testing.h"
+#include "file.h"
 
 #include <unistd.h>
 
@@ -30,37 +31,8 @@ static void free_local(struct local *local)
     free(local);
 }
 
-static int open_local(struct hf_engine **ret, const struct hf_host *host, struct hf_url *url,
-                      hf_error *error)
-{
-    *ret = NULL;
-    struct local *local = hf__calloc(1, sizeof(*local));
-    if (!local) {
-        *error = (hf_error){ .code = HF_ENOMEM, .text = "out of memory" };
-        return HF_ENOMEM;
-    }
-    local->base.ops = &hf__local;
-    local->base.host = host;
-    local->directory = local->file = local->liveness = local->sender = local->receiver = -1;
-    pthread_mutex_init(&local->map_mutex, NULL);
-    local->spins = sysconf(_SC_NPROCESSORS_ONLN) > 1;
-    hf__death_watch_open(local);
-    hf__local_removed_open(local);
-    int code = hf__local_file_open(local, url, error);
-    if (code == HF_OK) {
-        hf__local_session_open(local);
-        code = hf__local_wake_open(local, error);
-    }
-    if (code) {
-        free_local(local);
-        return code;
-    }
-    *ret = &local->base;
-    return HF_OK;
-}
-
 /* Once nothing of ours is with libuv or the loop any more. */
-void hf__local_finish(struct local *local)
+static void finish_close(struct local *local)
 {
     pthread_mutex_lock(&local->watch_mutex);
     bool posted = local->watch_posted;
@@ -73,10 +45,36 @@ void hf__local_finish(struct local *local)
     closed(arg);
 }
 
-void hf__local_handle_closed(struct local *local)
+static int open_local(struct hf_engine **ret, const struct hf_host *host, struct hf_url *url,
+                      hf_error *error)
 {
-    local->handles--;
-    hf__local_finish(local);
+    *ret = NULL;
+    struct local *local = hf__calloc(1, sizeof(*local));
+    if (!local) {
+        *error = (hf_error){ .code = HF_ENOMEM, .text = "out of memory" };
+        return HF_ENOMEM;
+    }
+    local->base.ops = &hf__local;
+    local->base.host = host;
+    local->finish = finish_close;
+    local->directory = local->file = local->liveness = local->sender = local->receiver = -1;
+    pthread_mutex_init(&local->map_mutex, NULL);
+    local->spins = sysconf(_SC_NPROCESSORS_ONLN) > 1;
+    hf__death_watch_open(local);
+    hf__local_removed_open(local);
+    int code = hf__local_file_open(local, url, error);
+    if (code == HF_OK) {
+        hf__local_session_open(local);
+        hf__local_raise_floor_to_clock(local); /* mutant: new-client-does-not-raise */
+        hf__local_sweep(local, local->slot);
+        code = hf__local_wake_open(local, error);
+    }
+    if (code) {
+        free_local(local);
+        return code;
+    }
+    *ret = &local->base;
+    return HF_OK;
 }
 
 static void close_local(struct hf_engine *engine, void (*closed)(void *arg), void *arg)
@@ -93,7 +91,7 @@ static void close_local(struct hf_engine *engine, void (*closed)(void *arg), voi
     hf__local_wake_close(local);
     hf__death_watch_close(local);
     local->closing = true;
-    hf__local_finish(local);
+    finish_close(local);
 }
 
 /* The child shares our descriptions: as long as it kept them, we would seem to live. */

@@ -73,76 +73,18 @@ struct local {
 
     /* local.c */
     unsigned handles; /* that libuv has yet to close */
+    /* Loop only: frees this if it is closing, once nothing of it is with libuv or the loop. */
+    void (*finish)(struct local *local);
     void (*closed)(void *arg);
     void *closed_arg;
     bool closing;
 };
 
-/* ---- file.c: opening, checking, growing; references ---- */
+/* ---- open.c: the state file is opened, set up, and closed ---- */
 
+/* Leaves the client with a slot, and segment 0 mapped. */
 int hf__local_file_open(struct local *local, struct hf_url *url, hf_error *error);
 void hf__local_file_close(struct local *local);
-bool hf__local_map_range(struct local *local, uint64_t from, uint64_t to);
-/* 0 or an errno. */
-int hf__local_allocate(struct local *local, uint64_t from, uint64_t to);
-/* What to do after it failed. */
-const char *hf__local_room_cure(int native);
-/* Sees to it that segment `k` is mapped here. */
-bool hf__local_map(struct local *local, unsigned k);
-/* Makes one more segment; under the guard of names. */
-int hf__local_grow(struct local *local, hf_error **error);
-int hf__local_damaged(struct local *local, hf_error **error, const char *what);
-
-static inline struct local_header *local_header(const struct local *local)
-{
-    return (struct local_header *)(void *)local->map;
-}
-
-static inline struct local_session *local_session(const struct local *local, unsigned slot)
-{
-    return (struct local_session *)(void *)(local->map + LOCAL_SESSIONS_AT) + slot;
-}
-
-/* By segment and number, which must exist here. */
-static inline struct local_lock *local_lock_in(const struct local *local, unsigned k, uint32_t i)
-{
-    return (struct local_lock *)(void *)(local->map + local_segment_at(k)) + i;
-}
-
-static inline struct local_node *local_node_in(const struct local *local, unsigned k, uint32_t i)
-{
-    return (struct local_node *)(void *)(local->map + local_segment_at(k) +
-                                         (LOCAL_LOCKS_SIZE << k)) +
-           i;
-}
-
-static inline struct local_cell *local_cell_in(const struct local *local, unsigned k, uint32_t i)
-{
-    return (struct local_cell *)(void *)(local->map + local_segment_at(k) +
-                                         ((LOCAL_LOCKS_SIZE + LOCAL_NODES_SIZE) << k)) +
-           i;
-}
-
-static inline uint32_t local_reference(const struct local *local, const void *at)
-{
-    return (uint32_t)((uint64_t)((const unsigned char *)at - local->map) / 64);
-}
-
-/* By reference; NULL: there is no such thing, so the file is damaged. */
-struct local_lock *hf__local_lock(struct local *local, uint32_t reference);
-struct local_node *hf__local_find_node(struct local *local, uint32_t reference);
-struct local_cell *hf__local_cell(struct local *local, uint32_t reference);
-/* Most are in segment 0, which is always mapped. */
-static inline struct local_node *hf__local_node(struct local *local, uint32_t reference)
-{
-    const uint64_t size = sizeof(struct local_node);
-    uint64_t inside = (uint64_t)reference * 64 - LOCAL_SEGMENTS_AT - LOCAL_LOCKS_SIZE;
-    if (inside < LOCAL_NODES_SIZE && inside % size == 0)
-        return local_node_in(local, 0, (uint32_t)(inside / size));
-    return hf__local_find_node(local, reference);
-}
-/* Segment and number of a node. */
-bool hf__local_node_place(uint32_t reference, unsigned *k, uint32_t *i);
 
 /* ---- create.c: a new file, or one of an earlier boot ---- */
 
@@ -170,8 +112,6 @@ int hf__local_explain_removed(const struct local *local, hf_error **error);
 
 /* ---- session.c: living sessions ---- */
 
-/* Locks the byte of a slot that no session has: from then on others see us live. */
-int hf__local_session_take(struct local *local, hf_error *error);
 /* Makes the slot ours, once the file is mapped. */
 void hf__local_session_open(struct local *local);
 bool hf__local_alive(struct local *local, uint64_t session);
@@ -181,7 +121,7 @@ void hf__local_session_let_go(struct local *local, unsigned slot);
 /* As far as its owner is the process of `session`: its pid here, or 0. */
 int hf__local_session_pid(struct local *local, uint64_t session);
 
-/* ---- txn.c: guards and transactions ---- */
+/* ---- journal.c: guards, and what is changed inside of them ---- */
 
 static inline void hf__relax(void)
 {
@@ -208,36 +148,44 @@ struct txn {
     uint32_t wakes[LOCAL_WAKES];
 };
 
-int64_t hf__txn_now(struct txn *txn);
 /* Enters a guard: HF_OK, or HF_UNREACHABLE (its holder lives and does not leave). *stolen: its
  * holder had died inside. */
 int hf__local_guard(struct local *local, _Atomic uint64_t *guard, bool *stolen, hf_error **error);
+/* Only if no living session is inside. */
+bool hf__local_guard_try(struct local *local, _Atomic uint64_t *guard);
 void hf__local_unguard(_Atomic uint64_t *guard);
+/* Changes a word, undoably, until hf__txn_commit. */
+void hf__txn_set(struct txn *txn, _Atomic uint64_t *word, uint64_t value);
+void hf__txn_commit(struct txn *txn);
+/* Takes back what has not been committed, by this process or one that was killed. */
+void hf__txn_undo(struct txn *txn);
+
+/* ---- txn.c: transactions ---- */
+
+int64_t hf__txn_now(struct txn *txn);
 /* By a lock's reference. `txn` need not be left unless the answer is HF_OK. */
 int hf__txn_enter(struct txn *txn, struct local *local, uint32_t reference, hf_error **error);
 /* Only if no living session is inside. */
 bool hf__txn_try(struct txn *txn, struct local *local, uint32_t reference);
 void hf__txn_leave(struct txn *txn);
+/* Its holder is alone, whatever the lock's mode. */
+static inline bool local_is_exclusive(uint64_t word)
+{
+    unsigned mode = local_state_mode(word);
+    return mode == HF_MUTEX || mode == HF_FAIR || mode == HF_WRITE;
+}
 
-/* Changes a word, undoably, until hf__txn_commit. */
-void hf__txn_set(struct txn *txn, _Atomic uint64_t *word, uint64_t value);
-void hf__txn_commit(struct txn *txn);
+/* A look from outside: it has no holder and no waiter. */
+bool hf__local_seems_free(struct local *local, const struct local_lock *lock);
 
 /* ---- name_table.c ---- */
 
 /* Finds and enters the lock `name`. HF_OK with txn->lock == NULL: not there, and not `create`. */
 int hf__txn_name(struct txn *txn, struct local *local, const char *name, uint32_t length,
                  uint64_t hash, bool create, hf_error **error);
-/* Tokens follow the clock in sixteenths of a microsecond since 2025: a name cannot be granted often
- * enough for them to run ahead of it, and a program that keeps numbers as doubles holds them
- * exactly until 2042. */
-#define LOCAL_TICKS 16000000u
-#define LOCAL_TICKS_SINCE 1735689600 /* 2025-01-01T00:00:00Z */
-/* From now on, every grant of any name has a larger token. */
-void hf__local_raise_floor(struct local *local, uint64_t token);
-/* The bytes of a lock's name inside a transaction; NULL: damaged. */
 /* Of a lock that is not in use: its place is free for another name. */
 void hf__txn_forget(struct txn *txn);
+/* The bytes of a lock's name inside a transaction; NULL: damaged. */
 const char *hf__txn_name_bytes(struct txn *txn, uint32_t *length);
 
 /* ---- node_pool.c ---- */
@@ -281,16 +229,13 @@ void hf__txn_lower(struct txn *txn, struct local_node *node, hf_mode mode);
 
 /* Takes a parked node out of the holders. */
 void hf__txn_evict(struct txn *txn, struct local_node *node);
+/* From now on, every grant of any name has a larger token. */
+void hf__local_raise_floor(struct local *local, uint64_t token);
+/* Every client that comes brings the clock along, so that a grant needs not read it. */
+void hf__local_raise_floor_to_clock(struct local *local);
 
 /* ---- fast_path.c: locks that no other claim wants, past the guard ---- */
 
-/* At the begin of a txn: from here on the exclusive holder, if there is one, does nothing outside
- * the guard, and what was parked is out of the way. */
-void hf__txn_pin(struct txn *txn);
-/* At its end: the holder may go past the guard again, unless a claim waits. */
-void hf__txn_unpin(struct txn *txn);
-/* A look from outside: it has no holder and no waiter. */
-bool hf__local_seems_free(struct local *local, const struct local_lock *lock);
 /* The engine's slots of the same names. */
 bool hf__local_fast_acquire(struct hf_engine *engine, struct hf_op *op, uint64_t *kept);
 bool hf__local_fast_release(struct hf_engine *engine, struct hf_op *op, uint64_t *kept);
@@ -368,7 +313,7 @@ void hf__local_rouse(struct local *local, struct hf_op *op);
 /* ---- death_watch.c: hearing of a death at once ---- */
 
 void hf__death_watch_open(struct local *local);
-/* Loop only; calls hf__local_handle_closed for each. */
+/* Loop only; counts down `handles` for each, and calls `finish`. */
 void hf__death_watch_close(struct local *local);
 /* Any thread: watch these, if possible. True: all of them are watched already. */
 bool hf__death_watch(struct local *local, const uint64_t *sessions, unsigned count);
@@ -380,9 +325,6 @@ unsigned hf__local_blockers(struct local *local, struct hf_op *op, uint64_t sess
 /* ---- local.c ---- */
 
 extern const struct hf_engine_ops hf__local;
-/* Loop only: one of libuv's handles is closed; closes the engine if that was the last. */
-void hf__local_handle_closed(struct local *local);
-void hf__local_finish(struct local *local);
 
 /* ---- change.c, inspect.c ---- */
 

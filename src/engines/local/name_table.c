@@ -2,6 +2,7 @@
 /* From a name to its lock. Locks lie in windows of their segment where the name's hash points; a
  * place that was used once is never unused again, so a search ends at the first that never was. */
 #include "base/testing.h"
+#include "file.h"
 #include "local.h"
 
 #include <errno.h>
@@ -137,17 +138,6 @@ static bool publish(struct local *local, struct local_lock *lock, const char *na
     atomic_store_explicit(&lock->hash, hash, memory_order_release);
     HF_POINT("local:name:published");
     return true;
-}
-
-void hf__local_raise_floor(struct local *local, uint64_t token)
-{
-    _Atomic uint64_t *floor = &local_header(local)->token_floor;
-    uint64_t before = local_get(floor);
-    /* No clock gets so far: the file is damaged there, and a floor of it would stop all tokens. */
-    if (token > INT64_MAX)
-        return;
-    while (before < token && !atomic_compare_exchange_weak(floor, &before, token))
-        continue;
 }
 
 /* What a forgotten name's tokens have reached, every later one of any name exceeds. */

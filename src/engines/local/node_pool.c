@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Claim nodes: a small cache of our own in front of the file's, and the sweep after the dead. */
 #include "base/testing.h"
+#include "file.h"
 #include "local.h"
 
 #include <stdlib.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The one way out: unlocking, giving up a wait, handing back a late grant. */
 #include "base/testing.h"
+#include "file.h"
 #include "local.h"
 
 /* What a counter gave to a call that will never hear of it goes back. */

@@ -49,7 +49,7 @@ static void recheck(struct hf_task *task)
         hf__holds_recheck(local->base.host, LOCAL_REMOVED);
     atomic_store(&local->removed_posted, false);
     if (local->closing)
-        hf__local_finish(local);
+        local->finish(local);
 }
 
 void hf__local_removed_open(struct local *local)

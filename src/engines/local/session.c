@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/testing.h"
+#include "file.h"
 #include "local.h"
 
 #include <errno.h>
@@ -65,36 +66,10 @@ static void introduce(struct local *local, struct local_session *place)
     snprintf(place->owner, sizeof(place->owner), "%s", host->owner_text ? host->owner_text : "");
 }
 
-/* Every client that comes brings the clock along, so that a grant needs not read it. */
-static void raise_floor_to_clock(struct local *local)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    if (now.tv_sec > LOCAL_TICKS_SINCE)
-        hf__local_raise_floor(local, (uint64_t)(now.tv_sec - LOCAL_TICKS_SINCE) * LOCAL_TICKS +
-                                         (uint64_t)now.tv_nsec * (LOCAL_TICKS / 1000000) / 1000);
-}
-
 static uint64_t next_epoch(uint64_t epoch)
 {
     epoch = (epoch + 1) & (UINT64_MAX >> (LOCAL_SESSION_BITS + 1));
     return epoch + !epoch;
-}
-
-/* The new epoch makes whatever the last client of this slot left recognisable as a dead one's, so
- * that the sweep may come after it, or never. */
-static void claim(struct local *local, unsigned slot)
-{
-    struct local_session *place = local_session(local, slot);
-    uint64_t epoch = next_epoch(local_get(&place->epoch));
-    HF_POINT("local:session:locked");
-    introduce(local, place);
-    HF_POINT("local:session:introduced");
-    local_put(&place->epoch, epoch);
-    local->session = epoch << LOCAL_SESSION_BITS | slot;
-    HF_POINT("local:session:claimed");
-    raise_floor_to_clock(local); /* mutant: new-client-does-not-raise */
-    hf__local_sweep(local, slot);
 }
 
 /* The epoch of a dead client ends before its byte is locked: else it would seem to live again, for
@@ -123,41 +98,17 @@ void hf__local_session_let_go(struct local *local, unsigned slot)
     fcntl(local->liveness, F_OFD_SETLK, &lock);
 }
 
+/* The new epoch makes whatever the last client of this slot left recognisable as a dead one's, so
+ * that the sweep may come after it, or never. */
 void hf__local_session_open(struct local *local)
 {
+    struct local_session *place = local_session(local, local->slot);
+    uint64_t epoch = next_epoch(local_get(&place->epoch));
     local->pid_namespace = own_pid_namespace();
-    claim(local, local->slot);
-}
-
-int hf__local_session_take(struct local *local, hf_error *error)
-{
-    unsigned first = (unsigned)getpid() % (LOCAL_SESSIONS - 1), spare = 0;
-    for (unsigned i = 0; i < LOCAL_SESSIONS - 1; i++) {
-        unsigned slot = 1 + (first + i) % (LOCAL_SESSIONS - 1);
-        if (hf__local_session_seize(local, slot)) {
-            if (hf__local_remove_socket(local, slot)) {
-                local->slot = slot;
-                return HF_OK;
-            }
-            hf__local_session_let_go(local, slot);
-            spare = slot;
-            continue;
-        }
-        if (errno == EAGAIN || errno == EACCES)
-            continue;
-        return hf__error_set(error, HF_DENIED, errno,
-                             "the file system of '%s' does not lock bytes of files (%s); choose "
-                             "another directory by HOLDFAST_DIR or the URL",
-                             local->path, strerror(errno));
-    }
-    /* One in which another user has left a socket that we may not remove: without a socket. */
-    if (spare && hf__local_session_seize(local, spare)) {
-        local->slot = spare;
-        return HF_OK;
-    }
-    return hf__error_set(
-        error, HF_ELIMIT, 0,
-        "all %u sessions of '%s' are in use; share one client among the threads of "
-        "a process, or use another namespace (?ns=)",
-        LOCAL_SESSIONS - 1, local->path);
+    HF_POINT("local:session:locked");
+    introduce(local, place);
+    HF_POINT("local:session:introduced");
+    local_put(&place->epoch, epoch);
+    local->session = epoch << LOCAL_SESSION_BITS | local->slot;
+    HF_POINT("local:session:claimed");
 }

@@ -2,6 +2,7 @@
 /* A blocked caller's sleep: on the futex of its node, with a look now and then at those it waits
  * for. */
 #include "base/clock.h"
+#include "file.h"
 #include "local.h"
 
 #include <errno.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The two lists of a lock. Whatever is read from the file is checked before it is followed. */
+#include "file.h"
 #include "local.h"
 
 struct local_node *hf__txn_node(struct txn *txn, uint32_t reference)

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/testing.h"
+#include "file.h"
 #include "local.h"
 
 #include <errno.h>
@@ -318,7 +319,8 @@ static void receiver_closed(uv_handle_t *handle)
     struct local *local = handle->data;
     free(local->receiver_poll);
     local->receiver_poll = NULL;
-    hf__local_handle_closed(local);
+    local->handles--;
+    local->finish(local);
 }
 
 void hf__local_wake_close(struct local *local)
