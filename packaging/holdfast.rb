@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# For Homebrew on Linux: brew install --build-from-source ./packaging/holdfast.rb. Not tested: no Homebrew was at hand.
+# For Homebrew on Linux: brew install --build-from-source ./packaging/holdfast.rb. Never built, because no Homebrew was
+# at hand: Ruby has read it, and what it names is compared with the build (tests/tidy/check_recipes.py).
 class Holdfast < Formula
   desc "Distributed locks over Redis, ZooKeeper, etcd, databases and one machine"
   homepage "https://holdfast.invalid"
@@ -11,11 +12,13 @@ class Holdfast < Formula
   depends_on "pkg-config" => :build
   depends_on "scdoc" => :build
   depends_on "hiredis"
+  depends_on "libmicrohttpd"
   depends_on "libnghttp2"
   depends_on "libpq"
   depends_on "libuv"
   depends_on :linux
   depends_on "mariadb-connector-c"
+  depends_on "ncurses"
   depends_on "openssl@3"
   depends_on "protobuf-c"
 
