@@ -383,6 +383,50 @@ TEST(op_of_a_renewal_is_not_changed_by_the_thread_that_raises)
     hf_close(fixture.client);
 }
 
+struct lost_raise {
+    hf_hold *hold;
+    struct thread raiser;
+    bool met;
+};
+
+static void raise_what_is_lost(void *arg)
+{
+    const struct lost_raise *lost = arg;
+    CHECK_INT(hf_upgrade(lost->hold, SOON_MS), HF_LOST);
+}
+
+/* On the loop, which is about to say that the claim is lost. */
+static void raise_before_loss(void *arg, const char *point, const char *name)
+{
+    struct lost_raise *lost = arg;
+    (void)name;
+    if (lost->met || strcmp(point, "before_loss") != 0)
+        return;
+    struct hf_claim *claim = lost->hold->grant->claim;
+    lost->met = true;
+    thread_start(&lost->raiser, raise_what_is_lost, lost);
+    EVENTUALLY(is_sent_to_loop(claim), SOON_MS);
+}
+
+TEST(op_of_a_lost_claim_is_not_changed_by_the_thread_that_raises)
+{
+    struct lost_raise lost = { .hold = NULL };
+    hf_lock_options options = HF_LOCK_OPTIONS(.mode = HF_UPGRADE, .owner = 7, .lease_ms = 200);
+    test_fds_kept = 2; /* libuv's, for signals */
+    fixture_begin_threaded();
+    fixture.leases = true;
+    fixture.client->on_point = raise_before_loss;
+    fixture.client->point_arg = &lost;
+    CHECK_INT(hf_lock(fixture.client, "a", 0, &options, &lost.hold), HF_OK);
+    EVENTUALLY(atomic_load(&lost.hold->grant->lost), SOON_MS);
+    thread_join(&lost.raiser);
+    CHECK(lost.met);
+    CHECK_INT((int)lost.hold->grant->claim->op.in.mode, HF_UPGRADE);
+    CHECK_INT(lost.hold->grant->claim->op.in.enqueue, false);
+    CHECK_INT(hf_unlock(lost.hold), HF_LOST);
+    hf_close(fixture.client);
+}
+
 /* ---- stops ---- */
 
 #define CLIENTS 600 /* more than hf_stop_set has room for at first */

@@ -498,7 +498,7 @@ void hf__claim_begin(struct hf_claim *claim, const struct hf_lock_args *ask)
     claim->silences = 0;
     claim->outcome = HF_OK;
     claim->raise_waits = ask->wait_ms != 0;
-    bool held = claim->state == HF_CLAIM_HELD; /* mutant: op-of-held-claim-stays */
+    bool held = claim->upgrading; /* mutant: op-of-held-claim-stays */
     if (!held) {
         claim->op.in.enqueue = ask->wait_ms != 0;
         claim->op.in.mode = ask->mode;
