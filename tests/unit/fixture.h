@@ -27,8 +27,9 @@ struct fixture {
     bool contacted; /* it has asked the store before it says that nothing is there, or a no */
     bool silent_changes;
     _Atomic unsigned changes;
-    bool not_contacted; /* it answers changes without the store */
-    int change_code;    /* what it answers to a change at once, or when the test says so */
+    bool answers_at_its_end; /* the last attempt, and ends a moment later */
+    bool not_contacted;      /* it answers changes without the store */
+    int change_code;         /* what it answers to a change at once, or when the test says so */
     struct hf_oneshot *last_change;
     bool
         lost; /* what was held is lost, which it says without a sentence, or when it is looked at */

@@ -109,3 +109,19 @@ TEST(nothing_is_asked_of_an_engine_that_has_been_closed)
     hf__client_close_parts(fixture.client);
     CHECK_INT(fixture.releases, 0);
 }
+
+/* A connection may bring a reply, or end, while the engine says goodbye to its store. */
+TEST(reply_while_the_engine_ends_asks_for_no_release)
+{
+    _Atomic int told = 0;
+    fixture_begin();
+    fixture.attempt_verdict = HF_NO_ANSWER;
+    fixture.answers_at_its_end = true;
+    CHECK_INT(hf_lock_async(fixture.client, "a", HF_FOREVER, NULL, hear_the_end, &told, NULL),
+              HF_OK);
+    fixture_turn();
+    CHECK_INT(fixture.attempts, 1);
+    hf_close(fixture.client);
+    CHECK_INT(told, 1);
+    CHECK_INT(fixture.releases, 0);
+}

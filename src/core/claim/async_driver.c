@@ -117,6 +117,7 @@ void hf__claim_still(struct hf_claim *claim)
     hf__lease_unwatch(claim);
     hf__timer_stop(loop, &claim->alarm);
     hf__link_remove(&claim->op.core.answer.link);
+    /* mutant: late-reply-begins-nothing */
     hf__task_init(&claim->op.core.answer, op_answered_late);
     claim->op.core.woken = op_woken_late;
     /* mutant: claim-goes-to-engine */
