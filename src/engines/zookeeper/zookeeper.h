@@ -18,10 +18,13 @@
 #include "engines/common/peer.h"
 #include "engines/common/pipeline.h"
 
+#include <stdlib.h>
+
 #define ZK_WATCH_BUCKETS 1024u
 struct zookeeper;
 struct zk_client;
 struct zk_request;
+struct zk_traffic;
 struct zk_queue_node;
 struct zk_permits;
 
@@ -75,8 +78,18 @@ struct zk_session {
     unsigned uses;
 };
 
-struct zk_session *hf__zk_session_use(struct zk_session *session);
-void hf__zk_session_drop(struct zk_session *session);
+static inline struct zk_session *hf__zk_session_use(struct zk_session *session)
+{
+    session->uses++;
+    return session;
+}
+
+static inline void hf__zk_session_drop(struct zk_session *session)
+{
+    if (session && --session->uses == 0)
+        free(session);
+}
+
 /* How long a session is asked for; the servers may settle less, or more. */
 int32_t hf__zk_session_asks_ms(const struct zookeeper *zk);
 /* The session that something new may rest on. NULL: out of memory. */
@@ -111,11 +124,11 @@ struct zk_request {
      * session is over. */
     void (*answered)(struct zookeeper *zk, struct zk_request *request, struct zk_reply *reply);
     union {
-        struct zk_queue_node *place; /* counted, if `of_place` */
+        struct zk_queue_node *place; /* counted, if there is `drop_place` */
         struct hf_oneshot *change;
         void *arg;
     };
-    bool of_place;
+    void (*drop_place)(struct zk_queue_node *place); /* NULL: it is for none */
 };
 
 typedef void zk_answered(struct zookeeper *zk, struct zk_request *request, struct zk_reply *reply);
@@ -150,12 +163,11 @@ void hf__zk_close_session(struct zookeeper *zk);
 void hf__zk_connection_write(struct zookeeper *zk, struct zk_writer *writer);
 void hf__zk_connection_want(struct zookeeper *zk);
 void hf__zk_connection_heartbeat(struct zookeeper *zk);
-void hf__zk_connection_open(struct zookeeper *zk);
-/* Calls hf__zk_connection_closed in the end. */
+void hf__zk_connection_open(struct zookeeper *zk, const struct zk_traffic *traffic);
+/* Calls traffic->closed in the end. */
 void hf__zk_connection_close(struct zookeeper *zk);
 /* Nothing of it is left afterwards, requests included. */
 void hf__zk_connection_end(struct zookeeper *zk);
-void hf__zk_connection_closed(struct zookeeper *zk);
 /* What an answer that is missing, or an error, means: an hf_code. Sets *error. */
 int hf__zk_explain(struct zookeeper *zk, const struct zk_request *request,
                    const struct zk_reply *reply, hf_error **error);
@@ -254,8 +266,6 @@ void hf__zk_describe(const struct zookeeper *zk, const struct hf_op *op, int64_t
 void hf__zk_delete_quietly(struct zookeeper *zk, struct zk_queue_node *place);
 void hf__zk_quietly_deleted(struct zookeeper *zk, struct zk_request *request,
                             struct zk_reply *reply);
-/* "path/child", for a request. */
-void hf__zk_write_child(struct zk_writer *writer, const char *path, const char *child);
 
 /* ---- parent_nodes.c ---- */
 
@@ -361,6 +371,7 @@ struct zookeeper {
     bool plain_parents;         /* the server knows no containers */
     char *absent; /* the highest path that forgetting has last found missing, or NULL; owned */
 
+    const struct zk_traffic *traffic;
     struct hf_peer peer;
     struct hf_pipeline pipeline; /* waiting: for the connection, or for their session */
     struct hf_free_list free_requests;

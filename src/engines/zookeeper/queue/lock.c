@@ -259,18 +259,6 @@ void hf__zk_ask_for_list(struct zookeeper *zk, struct zk_queue_node *place)
 
 /* ---- the verdict: at once, or when a node that must not stay has gone ---- */
 
-void hf__zk_finish(struct zookeeper *zk, struct zk_queue_node *place, enum hf_verdict verdict)
-{
-    struct hf_op *op = place->op;
-    op->out.verdict = verdict;
-    op->out.retry_at_ms = HF_NEVER;
-    place->held |= verdict == HF_GRANTED;
-    bool passed = verdict == HF_GRANTED && op->in.mode == HF_LATCH;
-    if (verdict == HF_FAILED || passed || (verdict == HF_REFUSED && !op->in.enqueue))
-        hf__zk_queue_node_leave(place);
-    hf__op_done(&zk->base, op);
-}
-
 void hf__zk_grant(struct zookeeper *zk, struct zk_queue_node *place)
 {
     struct hf_op *op = place->op;
@@ -320,12 +308,6 @@ void hf__zk_fail(struct zookeeper *zk, struct zk_queue_node *place,
         hf__zk_fail_with_leftover(zk, place, reply);
     else
         hf__zk_withdraw(zk, place, HF_FAILED); /* mutant: definite-no-leaves-node */
-}
-
-void hf__zk_no_memory(struct zookeeper *zk, struct zk_queue_node *place)
-{
-    hf__op_explain(place->op, HF_ENOMEM, 0, "out of memory for a request");
-    hf__zk_finish(zk, place, HF_NO_ANSWER);
 }
 
 void hf__zk_protocol_error(struct zookeeper *zk, struct zk_queue_node *place)

@@ -9,6 +9,18 @@
 #include <string.h>
 #include <unistd.h>
 
+struct zk_request *hf__zk_queue_node_request(struct zookeeper *zk, struct zk_queue_node *place,
+                                             int32_t operation, zk_answered *answered)
+{
+    struct zk_request *request = hf__zk_request(zk, place->session, operation, answered);
+    if (request) {
+        request->drop_place = hf__zk_queue_node_drop;
+        request->place = place;
+        place->uses++;
+    }
+    return request;
+}
+
 void hf__zk_quietly_deleted(struct zookeeper *zk, struct zk_request *request,
                             struct zk_reply *reply)
 {
@@ -259,13 +271,4 @@ void hf__zk_describe(const struct zookeeper *zk, const struct hf_op *op, int64_t
     snprintf(note.owner, sizeof note.owner, "%.127s", owner);
     hf__thread_key_of(note.thread, host->id, hf__owner_thread_number(op->in.owner));
     hf__zk_note_write(&note, text, size);
-}
-
-void hf__zk_write_child(struct zk_writer *writer, const char *path, const char *child)
-{
-    size_t path_length = strlen(path), child_length = strlen(child);
-    hf__zk_write_int(writer, (int32_t)(path_length + 1 + child_length));
-    hf__zk_write_plain(writer, path, path_length);
-    hf__zk_write_plain(writer, "/", 1);
-    hf__zk_write_plain(writer, child, child_length);
 }

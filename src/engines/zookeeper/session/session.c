@@ -12,18 +12,6 @@
 
 #define RETIRE_AGAIN_MS 50
 
-struct zk_session *hf__zk_session_use(struct zk_session *session)
-{
-    session->uses++;
-    return session;
-}
-
-void hf__zk_session_drop(struct zk_session *session)
-{
-    if (session && --session->uses == 0)
-        free(session);
-}
-
 int32_t hf__zk_session_asks_ms(const struct zookeeper *zk)
 {
     int64_t lease_ms = zk->base.host->lease_ms;
@@ -178,7 +166,6 @@ void hf__zk_session_over(struct zookeeper *zk, struct zk_session *session)
         hf__lease_answer(&session->lease, 0, HF_LEASE_GONE, 0, NULL);
     session->lease.lost = true;
     hf__own_ends_lose(&zk->leased, &session->lease);
-    hf__zk_queue_nodes_over(zk, session);
     hf__zk_session_drop(session);
 }
 

@@ -4,32 +4,10 @@
 #include "engines/zookeeper/latch/latch.h"
 #include "engines/zookeeper/semaphore/semaphore.h"
 #include "engines/zookeeper/show/children_snapshot.h"
-
-void hf__zk_open(struct zookeeper *zk)
-{
-    hf__link_init(&zk->places);
-    hf__link_init(&zk->leased);
-    hf__link_init(&zk->paths);
-    hf__link_init(&zk->totals);
-    hf__link_init(&zk->countings);
-    hf__link_init(&zk->surveys);
-    hf__link_init(&zk->examiners);
-    hf__timer_init(&zk->retire, hf__zk_session_retire_fired);
-    hf__zk_connection_open(zk);
-    hf__zk_watch_open(zk);
-}
-
-void hf__zk_close(struct zookeeper *zk)
-{
-    hf__zk_queue_nodes_close(zk);
-    hf__zk_watch_close(zk);
-    hf__zk_latches_still(zk);
-    hf__zk_connection_close(zk);
-    hf__timer_stop(hf__zk_loop(zk), &zk->retire);
-}
+#include "engines/zookeeper/wire/connection.h"
 
 /* The requests first: they count their places and their sessions. */
-void hf__zk_connection_closed(struct zookeeper *zk)
+static void connection_closed(struct zookeeper *zk)
 {
     struct zk_client *client = zk->client;
     struct hf_link *link;
@@ -53,4 +31,44 @@ void hf__zk_connection_closed(struct zookeeper *zk)
     hf__link_remove(&zk->link);
     free(zk);
     hf__zk_has_closed(client);
+}
+
+static void session_over(struct zookeeper *zk, struct zk_session *session)
+{
+    hf__zk_session_over(zk, session);
+    hf__zk_queue_nodes_over(zk, session);
+}
+
+static const struct zk_traffic traffic = {
+    .wanted = hf__zk_session_wanted,
+    .welcomed = hf__zk_session_welcomed,
+    .ready = hf__zk_watch_again,
+    .confirmed = hf__zk_session_confirm,
+    .look = hf__zk_session_look,
+    .happened = hf__zk_watch_event,
+    .over = session_over,
+    .closed = connection_closed,
+};
+
+void hf__zk_open(struct zookeeper *zk)
+{
+    hf__link_init(&zk->places);
+    hf__link_init(&zk->leased);
+    hf__link_init(&zk->paths);
+    hf__link_init(&zk->totals);
+    hf__link_init(&zk->countings);
+    hf__link_init(&zk->surveys);
+    hf__link_init(&zk->examiners);
+    hf__timer_init(&zk->retire, hf__zk_session_retire_fired);
+    hf__zk_connection_open(zk, &traffic);
+    hf__zk_watch_open(zk);
+}
+
+void hf__zk_close(struct zookeeper *zk)
+{
+    hf__zk_queue_nodes_close(zk);
+    hf__zk_watch_close(zk);
+    hf__zk_latches_still(zk);
+    hf__zk_connection_close(zk);
+    hf__timer_stop(hf__zk_loop(zk), &zk->retire);
 }

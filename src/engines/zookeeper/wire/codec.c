@@ -77,6 +77,15 @@ void hf__zk_write_text(struct zk_writer *writer, const char *text)
     hf__zk_write_bytes(writer, text, strlen(text));
 }
 
+void hf__zk_write_child(struct zk_writer *writer, const char *path, const char *child)
+{
+    size_t path_length = strlen(path), child_length = strlen(child);
+    hf__zk_write_int(writer, (int32_t)(path_length + 1 + child_length));
+    hf__zk_write_plain(writer, path, path_length);
+    hf__zk_write_plain(writer, "/", 1);
+    hf__zk_write_plain(writer, child, child_length);
+}
+
 void hf__zk_write_raw(struct zk_writer *writer, const struct zk_writer *other)
 {
     writer->failed |= other->failed;

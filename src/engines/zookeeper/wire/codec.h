@@ -74,6 +74,8 @@ void hf__zk_write_long(struct zk_writer *writer, int64_t value);
 void hf__zk_write_bool(struct zk_writer *writer, bool value);
 void hf__zk_write_bytes(struct zk_writer *writer, const void *bytes, size_t length);
 void hf__zk_write_text(struct zk_writer *writer, const char *text);
+/* "path/child". */
+void hf__zk_write_child(struct zk_writer *writer, const char *path, const char *child);
 /* What another has written, as it is. */
 void hf__zk_write_raw(struct zk_writer *writer, const struct zk_writer *other);
 /* Bytes without their length. */

@@ -17,7 +17,7 @@ static struct zookeeper *zk_of(struct hf_peer *peer)
 static bool place(struct hf_peer *peer, struct hf_peer_try *ret)
 {
     struct zookeeper *zk = zk_of(peer);
-    struct zk_session *session = hf__zk_session_wanted(zk);
+    struct zk_session *session = zk->traffic->wanted(zk);
     ret->place = zk->settings->servers.places[peer->place_at];
     zk->greeted = hf__zk_session_use(session);
     if (session->id == 0 || session->state != ZK_SESSION_ALIVE)
@@ -32,13 +32,7 @@ static bool place(struct hf_peer *peer, struct hf_peer_try *ret)
 static bool needed(struct hf_peer *peer)
 {
     struct zookeeper *zk = zk_of(peer);
-    return !zk->closing && hf__zk_session_wanted(zk);
-}
-
-void hf__zk_connection_want(struct zookeeper *zk)
-{
-    if (needed(&zk->peer))
-        hf__peer_want(&zk->peer);
+    return !zk->closing && zk->traffic->wanted(zk);
 }
 
 static void greet(struct hf_peer *peer)
@@ -65,36 +59,21 @@ static void take_bytes(struct hf_peer *peer, const char *bytes, size_t length)
 
 /* ---- ending ---- */
 
-static void forget_connection(struct zookeeper *zk)
-{
-    hf__zk_frames_free(&zk->frames);
-    zk->beating = false;
-    hf__timer_stop(hf__zk_loop(zk), &zk->tick);
-    if (zk->greeted)
-        hf__zk_session_drop(zk->greeted);
-    zk->greeted = NULL;
-}
-
 static void failed(struct hf_peer *peer, enum hf_peer_state was)
 {
     struct zookeeper *zk = zk_of(peer);
-    forget_connection(zk);
+    hf__zk_forget_greeting(zk);
     /* A connection that ends says nothing about the servers, which have let it in. */
     if (zk->closing)
-        hf__zk_connection_closed(zk);
+        zk->traffic->closed(zk);
     else
         hf__pipeline_fail(&zk->pipeline, was != HF_PEER_READY && hf__peer_round_is_over(peer));
 }
 
-void hf__zk_connection_reopen(struct zookeeper *zk)
-{
-    hf__peer_reconnect(&zk->peer);
-    forget_connection(zk);
-}
-
 static void goodbye_over(struct hf_timer *timer)
 {
-    hf__zk_connection_closed(HF_CONTAINER(timer, struct zookeeper, goodbye));
+    struct zookeeper *zk = HF_CONTAINER(timer, struct zookeeper, goodbye);
+    zk->traffic->closed(zk);
 }
 
 /* With a goodbye, if a server listens: what is left of us goes at once. */
@@ -108,7 +87,7 @@ void hf__zk_connection_close(struct zookeeper *zk)
 void hf__zk_connection_end(struct zookeeper *zk)
 {
     hf__peer_close(&zk->peer);
-    forget_connection(zk);
+    hf__zk_forget_greeting(zk);
     hf__timer_stop(hf__zk_loop(zk), &zk->goodbye);
     hf__zk_request_io_close(zk);
 }
@@ -120,10 +99,11 @@ static int64_t oldest(struct hf_peer *peer)
     return hf__pipeline_oldest_ms(&zk_of(peer)->pipeline);
 }
 
-void hf__zk_connection_open(struct zookeeper *zk)
+void hf__zk_connection_open(struct zookeeper *zk, const struct zk_traffic *traffic)
 {
     static const struct hf_peer_callbacks callbacks = { place,  greet,  take_bytes,
                                                         failed, needed, oldest };
+    zk->traffic = traffic;
     hf__peer_init(&zk->peer, &(struct hf_peer_config){ .host = zk->base.host,
                                                        .callbacks = &callbacks,
                                                        .store = "ZooKeeper",

@@ -17,14 +17,26 @@ static inline int64_t hf__zk_at_least(int64_t value, int64_t least)
     return value > least ? value : least;
 }
 
-/* ---- connection.c ---- */
-
-/* Ends it without a failure: the next one follows at once. What was sent has not been answered yet.
- */
-void hf__zk_connection_reopen(struct zookeeper *zk);
+/* What the connection tells its user, and asks. */
+struct zk_traffic {
+    /* The session that the next connection is for; NULL: none is needed. */
+    struct zk_session *(*wanted)(struct zookeeper *zk);
+    void (*welcomed)(struct zookeeper *zk, struct zk_session *session,
+                     const struct zk_welcome *welcome, int64_t asked_at_ms);
+    /* The session goes on: tells the server what is watched, before all that waits. */
+    void (*ready)(struct zookeeper *zk, struct zk_writer *writer);
+    /* Most servers have agreed to a message that left then. */
+    void (*confirmed)(struct zookeeper *zk, struct zk_session *session, int64_t asked_at_ms);
+    void (*look)(struct zookeeper *zk); /* once in a while: is the session lost? */
+    void (*happened)(struct zookeeper *zk, const struct zk_event *event);
+    void (*over)(struct zookeeper *zk, struct zk_session *session);
+    void (*closed)(struct zookeeper *zk); /* what was asked for; the last one */
+};
 
 /* ---- handshake.c ---- */
 
+/* Nothing of the last connection counts any more. */
+void hf__zk_forget_greeting(struct zookeeper *zk);
 /* The stream is open: sends our identity. */
 void hf__zk_greet(struct zookeeper *zk);
 void hf__zk_greeted(struct zookeeper *zk, struct zk_reader *frame);

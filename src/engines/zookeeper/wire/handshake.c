@@ -7,13 +7,24 @@
 
 /* ---- the session's end ---- */
 
+void hf__zk_forget_greeting(struct zookeeper *zk)
+{
+    hf__zk_frames_free(&zk->frames);
+    zk->beating = false;
+    hf__timer_stop(hf__zk_loop(zk), &zk->tick);
+    if (zk->greeted)
+        hf__zk_session_drop(zk->greeted);
+    zk->greeted = NULL;
+}
+
 /* The servers say that the session is over: that is an answer, and no failure. */
 static void begin_anew(struct zookeeper *zk)
 {
     struct zk_session *session = hf__zk_session_use(zk->greeted);
-    hf__zk_connection_reopen(zk);
+    hf__peer_reconnect(&zk->peer);
+    hf__zk_forget_greeting(zk);
     hf__pipeline_fail(&zk->pipeline, false);
-    hf__zk_session_over(zk, session);
+    zk->traffic->over(zk, session);
     hf__zk_session_drop(session);
 }
 
@@ -81,7 +92,7 @@ static void become_ready(struct zookeeper *zk)
     hf__zk_close_session(zk);
     if (zk->greeted->state != ZK_SESSION_ALIVE)
         return;
-    hf__zk_watch_again(zk, &zk->out_bytes); /* mutant: watches-are-not-told-to-next */
+    zk->traffic->ready(zk, &zk->out_bytes); /* mutant: watches-are-not-told-to-next */
     hf__zk_send_waiting(zk);
 }
 
@@ -104,7 +115,7 @@ void hf__zk_greeted(struct zookeeper *zk, struct zk_reader *frame)
         hf__peer_break(&zk->peer, HF_UNREACHABLE, 0, "it gives us no session");
         return;
     }
-    hf__zk_session_welcomed(zk, session, &welcome, zk->hello_at_ms);
+    zk->traffic->welcomed(zk, session, &welcome, zk->hello_at_ms);
     become_ready(zk);
 }
 

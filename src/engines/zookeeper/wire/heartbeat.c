@@ -57,7 +57,7 @@ void hf__zk_heartbeat_due(struct hf_timer *timer)
     struct zookeeper *zk = HF_CONTAINER(timer, struct zookeeper, tick);
     int64_t now_ms = hf__zk_now(zk);
     int64_t oldest_ms = hf__pipeline_oldest_ms(&zk->pipeline);
-    hf__zk_session_look(zk);
+    zk->traffic->look(zk);
     if (oldest_ms != HF_NEVER && now_ms - oldest_ms >= ZK_NUDGE_MS)
         send_ping(zk);
     if (now_ms >= next_beat(zk))

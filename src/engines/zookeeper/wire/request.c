@@ -13,20 +13,9 @@ struct zk_request *hf__zk_request(struct zookeeper *zk, struct zk_session *sessi
     request->answered = answered;
     request->body.length = 0;
     request->body.failed = false;
-    request->item.sent = request->of_place = false;
+    request->item.sent = false;
+    request->drop_place = NULL;
     request->arg = NULL;
-    return request;
-}
-
-struct zk_request *hf__zk_queue_node_request(struct zookeeper *zk, struct zk_queue_node *place,
-                                             int32_t operation, zk_answered *answered)
-{
-    struct zk_request *request = hf__zk_request(zk, place->session, operation, answered);
-    if (request) {
-        request->of_place = true;
-        request->place = place;
-        place->uses++;
-    }
     return request;
 }
 
@@ -100,56 +89,6 @@ bool hf__zk_is_refusal(const struct zk_reply *reply)
     int code = reply ? hf__zk_meaning(reply->error)->code : HF_UNREACHABLE;
     /* mutant: what-server-could-not-do-just */
     return code == HF_DENIED || code == HF_EKIND || code == HF_ENOTSUP;
-}
-
-bool hf__zk_ask_about(struct zookeeper *zk, struct zk_queue_node *place, int32_t operation,
-                      const char *child, bool watch, zk_answered *answered)
-{
-    struct zk_request *request = hf__zk_queue_node_request(zk, place, operation, answered);
-    if (!request) {
-        hf__zk_no_memory(zk, place);
-        return false;
-    }
-    if (child)
-        hf__zk_write_child(&request->body, place->path, child);
-    else
-        hf__zk_write_text(&request->body, place->path);
-    if (operation == ZK_DELETE)
-        hf__zk_write_int(&request->body, -1); /* whatever its version is */
-    else
-        hf__zk_write_bool(&request->body, watch);
-    hf__zk_ask(zk, request);
-    return true;
-}
-
-bool hf__zk_ask_for_barrier(struct zookeeper *zk, struct zk_queue_node *place)
-{
-    struct zk_request *request = hf__zk_barrier(zk, place->session);
-    if (request)
-        hf__zk_ask(zk, request);
-    else
-        hf__zk_no_memory(zk, place);
-    return request != NULL;
-}
-
-static void explain_what_stays(const struct zookeeper *zk, struct zk_queue_node *place, int error)
-{
-    const struct zk_meaning *meaning = hf__zk_meaning(error);
-    hf__op_explain(place->op, meaning->code, error,
-                   "ZooKeeper at %.100s: \"%.100s\" keeps a node until this client's session has "
-                   "ended: %s; %s (%d)",
-                   zk->settings->servers.shown, place->op->in.name, meaning->what, meaning->cure,
-                   error);
-}
-
-void hf__zk_fail_with_leftover(struct zookeeper *zk, struct zk_queue_node *place,
-                               const struct zk_reply *reply)
-{
-    struct hf_op *op = place->op;
-    explain_what_stays(zk, place, reply->error);
-    hf__zk_queue_node_leave_behind(place);
-    op->out.verdict = HF_FAILED;
-    hf__op_done(&zk->base, op);
 }
 
 int hf__zk_explain(struct zookeeper *zk, const struct zk_request *request,

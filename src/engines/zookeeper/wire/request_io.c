@@ -14,8 +14,8 @@ static void recycle(struct zookeeper *zk, struct zk_request *request)
 {
     if (hf__link_linked(&request->item.link))
         return;
-    if (request->of_place)
-        hf__zk_queue_node_drop(request->place);
+    if (request->drop_place)
+        request->drop_place(request->place);
     hf__zk_session_drop(request->session);
     request->session = NULL;
     hf__free_list_put(&zk->free_requests, &request->item);
@@ -24,7 +24,7 @@ static void recycle(struct zookeeper *zk, struct zk_request *request)
 /* While it closes nothing waits for a reply but the goodbye. */
 static void answer(struct zookeeper *zk, struct zk_request *request, struct zk_reply *reply)
 {
-    if (reply && request->of_place && request->place->op)
+    if (reply && request->drop_place && request->place->op)
         request->place->op->out.contacted = true;
     if (!zk->closing || request->operation == ZK_CLOSE)
         request->answered(zk, request, reply);
@@ -69,6 +69,12 @@ static bool may_send(const struct zookeeper *zk, const struct zk_request *reques
 {
     return hf__peer_is_ready(&zk->peer) && !zk->closing && request->session == zk->greeted &&
            request->session->state != ZK_SESSION_ENDING;
+}
+
+void hf__zk_connection_want(struct zookeeper *zk)
+{
+    if (!zk->closing && zk->traffic->wanted(zk))
+        hf__peer_want(&zk->peer);
 }
 
 void hf__zk_ask(struct zookeeper *zk, struct zk_request *request)
@@ -173,7 +179,7 @@ static void take_answer(struct zookeeper *zk, struct zk_reply *reply)
     }
     hf__pipeline_replied(&zk->pipeline);
     if (was_agreed_to(request, reply))
-        hf__zk_session_confirm(zk, request->session, request->item.sent_at_ms);
+        zk->traffic->confirmed(zk, request->session, request->item.sent_at_ms);
     answer(zk, request, reply);
 }
 
@@ -188,7 +194,7 @@ void hf__zk_take_frame(struct zookeeper *zk, struct zk_reader *frame)
     if (reply.zxid > zk->greeted->last_zxid)
         zk->greeted->last_zxid = reply.zxid;
     if (reply.xid == ZK_XID_EVENT && hf__zk_read_event(&reply.body, &event))
-        hf__zk_watch_event(zk, &event);
+        zk->traffic->happened(zk, &event);
     else if (reply.xid == ZK_XID_AUTH && reply.error != ZK_OK)
         hf__peer_break(&zk->peer, HF_DENIED, 0, "it refuses the user and the password of the URL");
     else if (reply.xid >= 0)
