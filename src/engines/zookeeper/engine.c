@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The engine `zk:`: opening, closing, and its table. */
-#include "engines/zookeeper/session/session_pool.h"
+#include "engines/zookeeper/session_pool.h"
+
+#include "engines/zookeeper/doctor/doctor.h"
 
 #include "base/error.h"
 #include "base/testing.h"
@@ -35,6 +37,40 @@ static void close_zookeeper(struct hf_engine *engine, void (*closed)(void *arg),
     hf__zk_session_pool_close(client);
 }
 
+static void attempt(struct hf_engine *engine, struct hf_op *op)
+{
+    struct zk_queue_node *place = hf__zk_session_pool_place((struct zk_client *)engine, op);
+    if (place) {
+        hf__zk_attempt(hf__zk_of(place), place);
+        return;
+    }
+    op->out.verdict = HF_FAILED;
+    hf__op_done(engine, op);
+}
+
+static void release(struct hf_engine *engine, struct hf_op *op)
+{
+    hf__zk_release(hf__zk_session_pool_member((struct zk_client *)engine, op), op);
+}
+
+static void begin_oneshot(struct hf_engine *engine, struct hf_oneshot *oneshot)
+{
+    /* mutant: renewal-goes-to-first-session */
+    struct zookeeper *zk = hf__zk_session_pool_member((struct zk_client *)engine, oneshot->op);
+    if (oneshot->verb == HF_ONESHOT_INSPECT)
+        hf__zk_inspect(zk, oneshot);
+    else if (oneshot->verb == HF_ONESHOT_DIAGNOSE)
+        hf__zk_diagnose(zk, oneshot);
+    else
+        hf__zk_change(zk, oneshot);
+}
+
+static void explain_silence(struct hf_engine *engine, struct hf_op *op, hf_error **error)
+{
+    struct zookeeper *zk = hf__zk_session_pool_member((struct zk_client *)engine, op);
+    hf__peer_why_silent(&zk->peer, error);
+}
+
 static const char *const schemes[] = { "zk", "zks", NULL };
 
 const struct hf_engine_ops hf__zookeeper = {
@@ -46,10 +82,10 @@ const struct hf_engine_ops hf__zookeeper = {
     .close = close_zookeeper,
     .forgets = true,
     .names_threads = true,
-    .attempt = hf__zk_session_pool_attempt,
-    .release = hf__zk_session_pool_release,
+    .attempt = attempt,
+    .release = release,
     .renew = hf__zk_renew,
-    .oneshot = hf__zk_session_pool_oneshot,
+    .oneshot = begin_oneshot,
     .forked = hf__zk_session_pool_forked,
-    .why_silent = hf__zk_session_pool_why_silent,
+    .why_silent = explain_silence,
 };

@@ -352,12 +352,6 @@ void hf__zk_take_second(struct zk_queue_node *place);
 void hf__zk_change(struct zookeeper *zk, struct hf_oneshot *change);
 void hf__zk_forget(struct zookeeper *zk, struct hf_oneshot *change);
 void hf__zk_inspect(struct zookeeper *zk, struct hf_oneshot *query);
-/* ---- session_client.c, session_pool.c ---- */
-
-void hf__zk_open(struct zookeeper *zk);
-/* Calls hf__zk_has_closed in the end, when `zk` is not there any more; never from inside. */
-void hf__zk_close(struct zookeeper *zk);
-void hf__zk_has_closed(struct zk_client *client);
 
 /* One session of a client at a time, and its connection. */
 struct zookeeper {

@@ -5,6 +5,9 @@
 #include "session_pool.h"
 
 #include "engines/zookeeper/doctor/doctor.h"
+#include "engines/zookeeper/latch/latch.h"
+#include "engines/zookeeper/show/children_snapshot.h"
+#include "engines/zookeeper/wire/connection.h"
 
 #include "base/testing.h"
 
@@ -21,6 +24,63 @@ static struct zookeeper *first_of(struct zk_client *client)
     return HF_CONTAINER(hf__list_first(&client->members), struct zookeeper, link);
 }
 
+/* ---- the end of one ---- */
+
+static void has_closed(struct zk_client *client)
+{
+    void (*closed)(void *) = client->closed;
+    void *arg = client->closed_arg;
+    if (!closed || client->count > 0 || !hf__list_empty(&client->leaving))
+        return;
+    hf__endpoints_close(&client->settings.servers);
+    free(client);
+    closed(arg);
+}
+
+/* The requests first: they count their places and their sessions. */
+static void connection_closed(struct zookeeper *zk)
+{
+    struct zk_client *client = zk->client;
+    struct hf_link *link;
+    hf__zk_connection_end(zk);
+    hf__zk_snapshots_close(zk);
+    hf__zk_examiners_close(zk);
+    hf__zk_totals_close(zk);
+    hf__zk_latches_close(zk);
+    free(zk->absent);
+    while ((link = hf__list_first(&zk->places))) {
+        struct zk_queue_node *place = HF_CONTAINER(link, struct zk_queue_node, link);
+        if (place->left_behind)
+            hf__zk_queue_node_drop(place);
+        else
+            hf__zk_queue_node_leave(place);
+    }
+    if (zk->session)
+        hf__zk_session_drop(zk->session);
+    if (zk->ending)
+        hf__zk_session_drop(zk->ending);
+    hf__link_remove(&zk->link);
+    free(zk);
+    has_closed(client);
+}
+
+static void session_over(struct zookeeper *zk, struct zk_session *session)
+{
+    hf__zk_session_over(zk, session);
+    hf__zk_queue_nodes_over(zk, session);
+}
+
+static const struct zk_traffic traffic = {
+    .wanted = hf__zk_session_wanted,
+    .welcomed = hf__zk_session_welcomed,
+    .ready = hf__zk_watch_again,
+    .confirmed = hf__zk_session_confirm,
+    .look = hf__zk_session_look,
+    .happened = hf__zk_watch_event,
+    .over = session_over,
+    .closed = connection_closed,
+};
+
 /* ---- one more, and one less ---- */
 
 /* NULL: out of memory. */
@@ -34,7 +94,16 @@ static struct zookeeper *open_one(struct zk_client *client)
     zk->settings = &client->settings;
     /* Not all of them at one server. */
     zk->peer.place_at = client->opened++ % client->settings.servers.count;
-    hf__zk_open(zk);
+    hf__link_init(&zk->places);
+    hf__link_init(&zk->leased);
+    hf__link_init(&zk->paths);
+    hf__link_init(&zk->totals);
+    hf__link_init(&zk->countings);
+    hf__link_init(&zk->surveys);
+    hf__link_init(&zk->examiners);
+    hf__timer_init(&zk->retire, hf__zk_session_retire_fired);
+    hf__zk_connection_open(zk, &traffic);
+    hf__zk_watch_open(zk);
     hf__list_append(&client->members, &zk->link);
     client->count++;
     return zk;
@@ -45,18 +114,11 @@ static void begin_leaving(struct zookeeper *zk)
     hf__link_remove(&zk->link);
     hf__list_append(&zk->client->leaving, &zk->link);
     zk->client->count--;
-    hf__zk_close(zk);
-}
-
-void hf__zk_has_closed(struct zk_client *client)
-{
-    void (*closed)(void *) = client->closed;
-    void *arg = client->closed_arg;
-    if (!closed || client->count > 0 || !hf__list_empty(&client->leaving))
-        return;
-    hf__endpoints_close(&client->settings.servers);
-    free(client);
-    closed(arg);
+    hf__zk_queue_nodes_close(zk);
+    hf__zk_watch_close(zk);
+    hf__zk_latches_still(zk);
+    hf__zk_connection_close(zk);
+    hf__timer_stop(hf__zk_loop(zk), &zk->retire);
 }
 
 static void look_timer_fired(struct hf_timer *timer);
@@ -166,53 +228,23 @@ static struct zk_queue_node *new_place(struct zk_client *client, struct hf_op *o
     return place;
 }
 
-void hf__zk_session_pool_attempt(struct hf_engine *engine, struct hf_op *op)
+struct zk_queue_node *hf__zk_session_pool_place(struct zk_client *client, struct hf_op *op)
 {
-    struct zk_client *client = (struct zk_client *)engine;
     struct zk_queue_node *place = op->engine.pointer;
     if (place && hf__zk_queue_node_is_loose(place)) {
         hf__zk_queue_node_leave(place);
         place = NULL;
     }
-    if (!place)
-        place = new_place(client, op);
-    if (place) {
-        hf__zk_attempt(hf__zk_of(place), place);
-        return;
-    }
-    op->out.verdict = HF_FAILED;
-    hf__op_done(engine, op);
+    return place ? place : new_place(client, op);
 }
 
-/* ---- the other questions ---- */
-
-static struct zookeeper *that_has(struct zk_client *client, const struct hf_op *op)
+struct zookeeper *hf__zk_session_pool_member(struct zk_client *client, const struct hf_op *op)
 {
     /* mutant: what-is-asked-about-claim-goes */
     return op && op->engine.pointer ? hf__zk_of(op->engine.pointer) : first_of(client);
 }
 
-void hf__zk_session_pool_why_silent(struct hf_engine *engine, struct hf_op *op, hf_error **error)
-{
-    hf__peer_why_silent(&that_has((struct zk_client *)engine, op)->peer, error);
-}
-
-void hf__zk_session_pool_release(struct hf_engine *engine, struct hf_op *op)
-{
-    hf__zk_release(that_has((struct zk_client *)engine, op), op);
-}
-
-void hf__zk_session_pool_oneshot(struct hf_engine *engine, struct hf_oneshot *oneshot)
-{
-    struct zk_client *client = (struct zk_client *)engine;
-    if (oneshot->verb == HF_ONESHOT_INSPECT)
-        hf__zk_inspect(first_of(client), oneshot);
-    else if (oneshot->verb == HF_ONESHOT_DIAGNOSE)
-        hf__zk_diagnose(first_of(client), oneshot);
-    else
-        /* mutant: renewal-goes-to-first-session */
-        hf__zk_change(that_has(client, oneshot->op), oneshot);
-}
+/* ---- fork() ---- */
 
 /* The child must not keep the parent's connections open, or speak on them. */
 static void forget_streams(struct hf_link *members)

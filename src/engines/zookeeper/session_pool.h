@@ -3,8 +3,8 @@
  * servers to read its end back, so a client has a second session when the first one is full, and so
  * on: each is a `struct zookeeper`, with a connection of its own, and knows nothing of the others.
  */
-#ifndef HF_ENGINES_ZOOKEEPER_SESSION_SESSION_POOL_H
-#define HF_ENGINES_ZOOKEEPER_SESSION_SESSION_POOL_H
+#ifndef HF_ENGINES_ZOOKEEPER_SESSION_POOL_H
+#define HF_ENGINES_ZOOKEEPER_SESSION_POOL_H
 
 #include "engines/zookeeper/zookeeper.h"
 
@@ -25,12 +25,10 @@ bool hf__zk_session_pool_open(struct zk_client *client);
 /* Closes them all, and frees the client in the end. */
 void hf__zk_session_pool_close(struct zk_client *client);
 
-/* ---- Questions, each for one of them; they answer by themselves ---- */
-
-void hf__zk_session_pool_attempt(struct hf_engine *engine, struct hf_op *op);
-void hf__zk_session_pool_release(struct hf_engine *engine, struct hf_op *op);
-void hf__zk_session_pool_oneshot(struct hf_engine *engine, struct hf_oneshot *oneshot);
+/* The claim's place, which is at one of them. NULL: there is none, and the op says why. */
+struct zk_queue_node *hf__zk_session_pool_place(struct zk_client *client, struct hf_op *op);
+/* The one that has the claim; the first one for what belongs to none (`op` may be NULL). */
+struct zookeeper *hf__zk_session_pool_member(struct zk_client *client, const struct hf_op *op);
 void hf__zk_session_pool_forked(struct hf_engine *engine);
-void hf__zk_session_pool_why_silent(struct hf_engine *engine, struct hf_op *op, hf_error **error);
 
 #endif
