@@ -138,8 +138,6 @@ void hf__zk_ignore_reply(struct zookeeper *zk, struct zk_request *request, struc
 /* NULL: out of memory. */
 struct zk_request *hf__zk_request(struct zookeeper *zk, struct zk_session *session,
                                   int32_t operation, zk_answered *answered);
-struct zk_request *hf__zk_queue_node_request(struct zookeeper *zk, struct zk_queue_node *place,
-                                             int32_t operation, zk_answered *answered);
 /* For the same asker, under the same session: what is asked together is answered together, in that
  * order, also if the session comes to its end just then. NULL: out of memory, or `other` was. */
 struct zk_request *hf__zk_request_beside(struct zookeeper *zk, const struct zk_request *other,
@@ -150,11 +148,6 @@ struct zk_request *hf__zk_request_beside(struct zookeeper *zk, const struct zk_r
  * `session` was. */
 struct zk_request *hf__zk_barrier(struct zookeeper *zk, struct zk_session *session);
 void hf__zk_ask(struct zookeeper *zk, struct zk_request *request);
-/* Asks about `child` below the place's path, or about that itself (NULL). False: out of memory, and
- * the claim's question has ended with that. So it is with a barrier for it. */
-bool hf__zk_ask_about(struct zookeeper *zk, struct zk_queue_node *place, int32_t operation,
-                      const char *child, bool watch, zk_answered *answered);
-bool hf__zk_ask_for_barrier(struct zookeeper *zk, struct zk_queue_node *place);
 /* Answers what waits for a session that is over. */
 void hf__zk_orphans(struct zookeeper *zk);
 /* Says that this session is at its end, if the connection is its own. */
@@ -178,21 +171,31 @@ struct zk_meaning {
 };
 
 const struct zk_meaning *hf__zk_meaning(int error);
-/* The servers refuse to delete what it has, or to show it: the claim is over all the same. */
-void hf__zk_fail_with_leftover(struct zookeeper *zk, struct zk_queue_node *place,
-                               const struct zk_reply *reply);
 /* A definite no, which will be the same the next time. */
 bool hf__zk_is_refusal(const struct zk_reply *reply);
 
 /* ---- queue_node.c: a claim's node ---- */
+
+/* What goes on after a part of a claim's life that lock.c has left to another file. */
+enum zk_next {
+    ZK_NEXT_BEGIN,     /* the attempt, from its beginning */
+    ZK_NEXT_LINE_UP,   /* the node is looked for, or made */
+    ZK_NEXT_MAKE,      /* the node is made */
+    ZK_NEXT_MAKE_ANEW, /* there was one, which is there no more */
+    ZK_NEXT_LIST,      /* the queue is listed */
+    ZK_NEXT_GRANT,
+    ZK_NEXT_RELEASE
+};
 
 struct zk_queue_node {
     struct hf_link link;       /* in zk->places */
     struct hf_link watch_link; /* in the bucket of what it watches, or in zk->unwatched */
     struct hf_link path_link; /* in zk->paths, while what happens to watched_path wakes the claim */
     const char *watched_path;
-    struct hf_op *op;           /* NULL: the claim is over, but requests are out */
-    struct zk_permits *permits; /* NULL: it is for no semaphore */
+    struct hf_op *op; /* NULL: the claim is over, but requests are out */
+    void (*next)(struct zookeeper *zk, struct zk_queue_node *place,
+                 enum zk_next next); /* lock.c's */
+    struct zk_permits *permits;      /* NULL: it is for no semaphore */
     unsigned uses;
     struct zk_session *session; /* the node's; counted */
     struct zk_session *earlier; /* the one before, or NULL; counted */
@@ -226,6 +229,9 @@ static inline bool hf__zk_may_have_node(const struct zk_queue_node *place)
 
 /* NULL: out of memory. */
 struct zk_queue_node *hf__zk_queue_node_new(const struct zk_settings *settings, struct hf_op *op);
+/* NULL: out of memory. */
+struct zk_request *hf__zk_queue_node_request(struct zookeeper *zk, struct zk_queue_node *place,
+                                             int32_t operation, zk_answered *answered);
 /* The place is this one's from now on. */
 void hf__zk_queue_node_join(struct zookeeper *zk, struct zk_queue_node *place);
 /* Nothing of it is at the servers, nor will be. */
@@ -262,10 +268,14 @@ void hf__zk_queue_node_made(struct zk_queue_node *place, struct zk_reader *body)
 /* What we write into our nodes. */
 void hf__zk_describe(const struct zookeeper *zk, const struct hf_op *op, int64_t lease_ms,
                      char *text, size_t size);
-/* The node goes, though no caller waits for that. */
+/* A hold of several permits has as many nodes; each is called by `name`, or by what is answered. */
+uint32_t hf__zk_queue_node_count(const struct zk_queue_node *place);
+const char *hf__zk_queue_node_at(const struct zk_queue_node *place, uint32_t index,
+                                 char name[ZK_NODE_SIZE]);
+/* It watches nothing any more. */
+void hf__zk_queue_node_unwatch(struct zk_queue_node *place);
+/* Its nodes go, though no caller waits for that. */
 void hf__zk_delete_quietly(struct zookeeper *zk, struct zk_queue_node *place);
-void hf__zk_quietly_deleted(struct zookeeper *zk, struct zk_request *request,
-                            struct zk_reply *reply);
 
 /* ---- parent_nodes.c ---- */
 
@@ -285,7 +295,6 @@ int hf__zk_parent_error(int before, const struct zk_reply *reply);
 /* ---- watch.c ---- */
 
 void hf__zk_watch_add(struct zookeeper *zk, struct zk_queue_node *place, const char *child);
-void hf__zk_watch_remove(struct zk_queue_node *place);
 /* Its data, and a semaphore's leases: the server has been told. The path outlives the watch. */
 void hf__zk_watch_path(struct zookeeper *zk, struct zk_queue_node *place, const char *path);
 void hf__zk_watch_event(struct zookeeper *zk, const struct zk_event *event);
@@ -303,19 +312,23 @@ void hf__zk_watch_close(struct zookeeper *zk);
 
 void hf__zk_attempt(struct zookeeper *zk, struct zk_queue_node *place);
 void hf__zk_release(struct zookeeper *zk, struct hf_op *op);
-/* What leads an attempt on: its node is looked for, or made; the queue is listed. */
-void hf__zk_line_up(struct zookeeper *zk, struct zk_queue_node *place);
-void hf__zk_ask_for_node(struct zookeeper *zk, struct zk_queue_node *place);
-void hf__zk_ask_for_list(struct zookeeper *zk, struct zk_queue_node *place);
-/* `there`: there was a node of ours, which is there no more. */
-void hf__zk_begin_again(struct zookeeper *zk, struct zk_queue_node *place, bool there);
+
+/* ---- verdict.c ---- */
+
+/* Asks about `child` below the place's path, or about that itself (NULL). False: out of memory, and
+ * the claim's question has ended with that. So it is with a barrier for it. */
+bool hf__zk_ask_about(struct zookeeper *zk, struct zk_queue_node *place, int32_t operation,
+                      const char *child, bool watch, zk_answered *answered);
+bool hf__zk_ask_for_barrier(struct zookeeper *zk, struct zk_queue_node *place);
 /* False: the claim has left, or its attempt has ended with this reply. */
 bool hf__zk_goes_on(struct zookeeper *zk, struct zk_request *request, struct zk_reply *reply);
 /* What ends it. */
 void hf__zk_finish(struct zookeeper *zk, struct zk_queue_node *place, enum hf_verdict verdict);
-void hf__zk_grant(struct zookeeper *zk, struct zk_queue_node *place);
 void hf__zk_fail(struct zookeeper *zk, struct zk_queue_node *place,
                  const struct zk_request *request, const struct zk_reply *reply);
+/* The servers refuse to delete what it has, or to show it: the claim is over all the same. */
+void hf__zk_fail_with_leftover(struct zookeeper *zk, struct zk_queue_node *place,
+                               const struct zk_reply *reply);
 void hf__zk_no_memory(struct zookeeper *zk, struct zk_queue_node *place);
 /* What a server says that is none of ZooKeeper's proves nothing. */
 void hf__zk_protocol_error(struct zookeeper *zk, struct zk_queue_node *place);

@@ -27,7 +27,7 @@ static void ask_about_front(struct zookeeper *zk, struct zk_queue_node *place,
         hf__zk_withdraw(zk, place, HF_FAILED);
         return;
     }
-    hf__zk_watch_remove(place);
+    hf__zk_queue_node_unwatch(place);
     memcpy(place->watched, child->name, child->length);
     place->watched[child->length] = 0;
     if (!watch || !place->permits || hf__zk_semaphore_look(zk, place))
@@ -43,7 +43,7 @@ static void watched_answered(struct zookeeper *zk, struct zk_request *request,
     if (!hf__zk_goes_on(zk, request, reply))
         return;
     if (reply->error == ZK_NO_NODE)
-        hf__zk_ask_for_list(zk, place);
+        place->next(zk, place, ZK_NEXT_LIST);
     else if (!is_of_my_kind(place->op, &reply->body))
         hf__zk_wrong_kind(zk, place);
     else if (!place->permits || !hf__zk_semaphore_is_in_vain(zk, place)) {
@@ -103,7 +103,7 @@ static void second_look_answered(struct zookeeper *zk, struct zk_request *reques
     else if (view.blocked)
         ask_about_front(zk, place, &view.in_front, false, holder_answered);
     else
-        hf__zk_ask_for_node(zk, place);
+        place->next(zk, place, ZK_NEXT_MAKE);
 }
 
 static void look_answered(struct zookeeper *zk, struct zk_request *request, struct zk_reply *reply)
@@ -113,7 +113,7 @@ static void look_answered(struct zookeeper *zk, struct zk_request *request, stru
     if (!read_look(zk, request, reply, &view))
         return;
     if (!view.blocked && !view.other_kind)
-        hf__zk_ask_for_node(zk, place);
+        place->next(zk, place, ZK_NEXT_MAKE);
     else if (!hf__zk_ask_for_barrier(zk, place)) /* mutant: bare-try-believes-an-old-list */
         return;
     else if (view.other_kind) /* mutant: kind-of-an-old-list-is-told */

@@ -17,10 +17,10 @@
 
 #include <string.h>
 
-/* An attempt of a bare try whose connection broke begins anew that often. */
-#define LOOKS_MAX 2u
-
 /* ---- an attempt ---- */
+
+static void line_up(struct zookeeper *zk, struct zk_queue_node *place);
+static void go_on(struct zookeeper *zk, struct zk_queue_node *place, enum zk_next next);
 
 static void begin(struct zookeeper *zk, struct zk_queue_node *place)
 {
@@ -37,36 +37,40 @@ static void begin(struct zookeeper *zk, struct zk_queue_node *place)
     if (place->permits && hf__zk_semaphore_begin(zk, place))
         return;
     if (place->op->in.mode != HF_LATCH || !hf__zk_latch_begin(zk, place))
-        hf__zk_line_up(zk, place);
+        line_up(zk, place);
 }
 
 void hf__zk_attempt(struct zookeeper *zk, struct zk_queue_node *place)
 {
+    place->next = go_on;
     place->tries = 0;
     begin(zk, place);
 }
 
+static void ask_for_list(struct zookeeper *zk, struct zk_queue_node *place);
+static void ask_for_node(struct zookeeper *zk, struct zk_queue_node *place);
 static void search(struct zookeeper *zk, struct zk_queue_node *place);
 
-void hf__zk_line_up(struct zookeeper *zk, struct zk_queue_node *place)
+static void line_up(struct zookeeper *zk, struct zk_queue_node *place)
 {
     if (*place->node)
-        hf__zk_ask_for_list(zk, place);
+        ask_for_list(zk, place);
     else if (hf__zk_may_have_node(place))
         search(zk, place);
     else if (place->op->in.enqueue)
-        hf__zk_ask_for_node(zk, place);
+        ask_for_node(zk, place);
     else
         hf__zk_look_first(zk, place);
 }
 
 /* ---- making the node ---- */
 
-static zk_answered create_answered, node_answered;
+static void begin_again(struct zookeeper *zk, struct zk_queue_node *place, bool there);
+static zk_answered create_answered, node_answered, list_answered;
 
 /* The list is asked for behind the node, on the same connection: it is the later answer, and says
  * what has become of both. */
-void hf__zk_ask_for_node(struct zookeeper *zk, struct zk_queue_node *place)
+static void ask_for_node(struct zookeeper *zk, struct zk_queue_node *place)
 {
     char data[400];
     struct zk_request *request = hf__zk_queue_node_request(zk, place, ZK_CREATE2, create_answered);
@@ -98,8 +102,6 @@ static void create_answered(struct zookeeper *zk, struct zk_request *request,
         hf__zk_queue_node_clear_name(place);
 }
 
-static zk_answered list_answered;
-
 static void node_answered(struct zookeeper *zk, struct zk_request *request, struct zk_reply *reply)
 {
     struct zk_queue_node *place = request->place;
@@ -116,7 +118,7 @@ static void node_answered(struct zookeeper *zk, struct zk_request *request, stru
     else if (alone && !hf__zk_ask_for_parents_of(zk, place))
         hf__zk_no_memory(zk, place);
     else if (alone)
-        hf__zk_begin_again(zk, place, false);
+        begin_again(zk, place, false);
     else if (hf__zk_may_have_node(place))
         hf__zk_protocol_error(zk, place);
     else
@@ -124,14 +126,14 @@ static void node_answered(struct zookeeper *zk, struct zk_request *request, stru
 }
 
 /* Our node was there, and is not any more: another client has deleted it. */
-void hf__zk_begin_again(struct zookeeper *zk, struct zk_queue_node *place, bool there)
+static void begin_again(struct zookeeper *zk, struct zk_queue_node *place, bool there)
 {
     if (there) {
         hf__zk_queue_node_clear_name(place);
         hf__zk_queue_node_name(zk, place);
     }
     if (++place->tries < ZK_TRIES_MAX) {
-        hf__zk_ask_for_node(zk, place);
+        ask_for_node(zk, place);
         return;
     }
     hf__op_explain(place->op, HF_UNREACHABLE, 0,
@@ -165,7 +167,7 @@ static void search_answered(struct zookeeper *zk, struct zk_request *request,
         hf__zk_gone(zk, place->op, false);
     else if (child.length == 0) {
         hf__zk_queue_node_clear_name(place);
-        hf__zk_begin_again(zk, place, false);
+        begin_again(zk, place, false);
     } else {
         hf__zk_queue_node_set_name(place, child.name, child.length, 0);
         (place->leaving ? delete_node : adopt)(zk, place);
@@ -178,14 +180,6 @@ static void search(struct zookeeper *zk, struct zk_queue_node *place)
         hf__zk_ask_about(zk, place, ZK_GET_CHILDREN, NULL, false, search_answered);
 }
 
-bool hf__zk_goes_on(struct zookeeper *zk, struct zk_request *request, struct zk_reply *reply)
-{
-    bool failed = hf__zk_is_error(reply);
-    if (request->place->op && failed)
-        hf__zk_fail(zk, request->place, request, reply);
-    return request->place->op && !failed;
-}
-
 static void adopted(struct zookeeper *zk, struct zk_request *request, struct zk_reply *reply)
 {
     struct zk_queue_node *place = request->place;
@@ -196,12 +190,12 @@ static void adopted(struct zookeeper *zk, struct zk_request *request, struct zk_
         hf__zk_read_stat(&reply->body, &stat);
     /* What an older session has made goes with that one. */
     if (reply->error == ZK_NO_NODE || reply->body.bad || stat.owner != place->session->id) {
-        hf__zk_begin_again(zk, place, true);
+        begin_again(zk, place, true);
     } else if (stat.czxid <= 0) {
         hf__zk_protocol_error(zk, place);
     } else {
         place->token = stat.czxid;
-        hf__zk_ask_for_list(zk, place);
+        ask_for_list(zk, place);
     }
 }
 
@@ -214,6 +208,8 @@ static void adopt(struct zookeeper *zk, struct zk_queue_node *place)
 
 /* ---- what the list of its neighbours says (front.c asks about the nearest) ---- */
 
+static void grant(struct zookeeper *zk, struct zk_queue_node *place);
+
 static void judge(struct zookeeper *zk, struct zk_queue_node *place, struct zk_reader children)
 {
     struct zk_view view;
@@ -221,7 +217,7 @@ static void judge(struct zookeeper *zk, struct zk_queue_node *place, struct zk_r
     if (view.bad) { /* mutant: bare-try-is-granted */
         hf__zk_protocol_error(zk, place);
     } else if (!view.own) {
-        hf__zk_begin_again(zk, place, true);
+        begin_again(zk, place, true);
     } else if (place->token == 0) { /* mutant: node-owners-token-is-not-known */
         /* It was found in a queue before, and the answer about the node itself was lost. */
         adopt(zk, place);
@@ -234,7 +230,7 @@ static void judge(struct zookeeper *zk, struct zk_queue_node *place, struct zk_r
     } else if (view.other_kind) {
         hf__zk_wrong_kind(zk, place);
     } else if (!view.blocked) {
-        hf__zk_grant(zk, place);
+        grant(zk, place);
     } else if (!place->op->in.enqueue) {
         hf__zk_withdraw(zk, place, HF_REFUSED);
     } else {
@@ -247,19 +243,19 @@ static void list_answered(struct zookeeper *zk, struct zk_request *request, stru
     if (!hf__zk_goes_on(zk, request, reply))
         return;
     if (reply->error == ZK_NO_NODE)
-        hf__zk_begin_again(zk, request->place, true);
+        begin_again(zk, request->place, true);
     else
         judge(zk, request->place, reply->body);
 }
 
-void hf__zk_ask_for_list(struct zookeeper *zk, struct zk_queue_node *place)
+static void ask_for_list(struct zookeeper *zk, struct zk_queue_node *place)
 {
     hf__zk_ask_about(zk, place, ZK_GET_CHILDREN, NULL, false, list_answered);
 }
 
-/* ---- the verdict: at once, or when a node that must not stay has gone ---- */
+/* ---- a grant ---- */
 
-void hf__zk_grant(struct zookeeper *zk, struct zk_queue_node *place)
+static void grant(struct zookeeper *zk, struct zk_queue_node *place)
 {
     struct hf_op *op = place->op;
     if (place->permits && hf__zk_semaphore_turn(zk, place))
@@ -282,73 +278,6 @@ void hf__zk_grant(struct zookeeper *zk, struct zk_queue_node *place)
     hf__known_found(&place->known, HF_ASKED_ATTEMPT, HF_WORD_GRANTED);
     hf__zk_watch_own(zk, place); /* mutant: what-is-held-is-not-watched */
     hf__zk_finish(zk, place, HF_GRANTED);
-}
-
-/* A definite no leaves nothing that can be deleted, so a node that is there goes first; where one
- * may be left, only a no to that is definite. */
-void hf__zk_fail(struct zookeeper *zk, struct zk_queue_node *place,
-                 const struct zk_request *request, const struct zk_reply *reply)
-{
-    bool may_have = hf__zk_may_have_node(place);
-    /* A bare try has one answer, and that its connection or its session was dead already says
-     * nothing about the servers. It has only looked so far. */
-    bool broken = !reply && (request->item.sent || request->session->state == ZK_SESSION_OVER);
-    bool looked = !place->op->in.enqueue && !*place->node && !may_have;
-    if (broken && looked && place->tries++ < LOOKS_MAX) {
-        begin(zk, place);
-        return;
-    }
-    int code = hf__zk_explain(zk, request, reply, &place->op->out.error);
-    bool unclear = may_have || (place->permits && hf__known_is_there(&place->permits->known)) ||
-                   (*place->node && !reply);
-    if (code == HF_UNREACHABLE || hf__zk_queue_node_has_past(place) ||
-        (unclear && !hf__zk_is_refusal(reply))) /* mutant: permits-that-may-not */
-        hf__zk_finish(zk, place, HF_NO_ANSWER);
-    else if (unclear)
-        hf__zk_fail_with_leftover(zk, place, reply);
-    else
-        hf__zk_withdraw(zk, place, HF_FAILED); /* mutant: definite-no-leaves-node */
-}
-
-void hf__zk_protocol_error(struct zookeeper *zk, struct zk_queue_node *place)
-{
-    hf__peer_break(&zk->peer, HF_ECORRUPT, 0, "its answer cannot be read");
-    hf__op_explain(place->op, HF_UNREACHABLE, 0, "%s", zk->peer.why.text);
-    hf__zk_finish(zk, place, HF_NO_ANSWER);
-}
-
-void hf__zk_wrong_kind(struct zookeeper *zk, struct zk_queue_node *place)
-{
-    hf__op_explain(place->op, HF_EKIND, 0, "\"%.200s\" is in use as another kind of lock",
-                   place->op->in.name);
-    hf__zk_withdraw(zk, place, HF_FAILED);
-}
-
-static void withdrawn(struct zookeeper *zk, struct zk_request *request, struct zk_reply *reply)
-{
-    struct zk_queue_node *place = request->place;
-    if (!place->op)
-        return;
-    if (hf__zk_is_refusal(reply)) { /* mutant: node-that-may-not-be-taken */
-        hf__zk_fail_with_leftover(zk, place, reply);
-    } else if (hf__zk_is_error(reply)) {
-        hf__zk_explain(zk, request, reply, &place->op->out.error);
-        hf__zk_finish(zk, place, HF_NO_ANSWER);
-    } else {
-        hf__zk_queue_node_clear_name(place);
-        hf__zk_queue_node_name(zk, place);
-        hf__zk_finish(zk, place, place->verdict);
-    }
-}
-
-void hf__zk_withdraw(struct zookeeper *zk, struct zk_queue_node *place, enum hf_verdict verdict)
-{
-    place->verdict = verdict;
-    if (!*place->node) { /* mutant: refused-try-leaves-its-node */
-        hf__zk_finish(zk, place, verdict);
-        return;
-    }
-    hf__zk_ask_about(zk, place, ZK_DELETE, place->node, false, withdrawn);
 }
 
 /* ---- a release: the node goes, and until that is known, nothing is ---- */
@@ -390,7 +319,7 @@ void hf__zk_release(struct zookeeper *zk, struct hf_op *op)
     bool lowers = op->in.keep != HF_KEEP_NOTHING;
     if (lowers && !hf__zk_can_lower(zk, place))
         return;
-    hf__zk_watch_remove(place);
+    hf__zk_queue_node_unwatch(place);
     place->leaving = true;
     if (hf__zk_queue_node_has_past(place))
         await_earlier(zk, place);
@@ -406,44 +335,6 @@ void hf__zk_release(struct zookeeper *zk, struct hf_op *op)
         search(zk, place);
     else
         hf__zk_gone(zk, op, false);
-}
-
-void hf__zk_gone(struct zookeeper *zk, struct hf_op *op, bool lost)
-{
-    struct zk_queue_node *place = op->engine.pointer;
-    op->out.verdict = HF_GONE;
-    op->out.lost = lost;
-    if (place)
-        hf__zk_queue_node_leave(place);
-    hf__op_done(&zk->base, op);
-}
-
-void hf__zk_gone_with_session(struct zookeeper *zk, struct zk_queue_node *place)
-{
-    bool lost = hf__known_found(&place->known, HF_ASKED_RELEASE, HF_WORD_MISSING) == HF_KNOWN_LOST;
-    hf__zk_gone(zk, place->op, lost);
-}
-
-void hf__zk_no_reply(struct zookeeper *zk, struct zk_queue_node *place,
-                     const struct zk_request *request, const struct zk_reply *reply)
-{
-    int code = hf__zk_explain(zk, request, reply, &place->op->out.error);
-    if (reply && code != HF_UNREACHABLE)
-        hf__zk_fail_with_leftover(zk, place, reply);
-    else
-        hf__zk_finish(zk, place, HF_NO_ANSWER);
-}
-
-/* The session's requests are executed in order, and answered in order. */
-enum hf_known_verdict hf__zk_judge_reply(struct zk_queue_node *place,
-                                         const struct zk_request *request, enum hf_asked asked,
-                                         enum hf_word word)
-{
-    if (request->item.sent)
-        hf__known_sent(&place->known, asked);
-    if (word != HF_WORD_OPEN)
-        hf__known_settled(&place->known);
-    return hf__known_reply(&place->known, word);
 }
 
 static void delete_answered(struct zookeeper *zk, struct zk_request *request,
@@ -477,4 +368,24 @@ static void delete_answered(struct zookeeper *zk, struct zk_request *request,
 static void delete_node(struct zookeeper *zk, struct zk_queue_node *place)
 {
     hf__zk_ask_about(zk, place, ZK_DELETE, place->node, false, delete_answered);
+}
+
+/* ---- what another file has done its part of ---- */
+
+static void go_on(struct zookeeper *zk, struct zk_queue_node *place, enum zk_next next)
+{
+    if (next == ZK_NEXT_BEGIN)
+        begin(zk, place);
+    else if (next == ZK_NEXT_LINE_UP)
+        line_up(zk, place);
+    else if (next == ZK_NEXT_LIST)
+        ask_for_list(zk, place);
+    else if (next == ZK_NEXT_MAKE)
+        ask_for_node(zk, place);
+    else if (next == ZK_NEXT_MAKE_ANEW)
+        begin_again(zk, place, true);
+    else if (next == ZK_NEXT_GRANT)
+        grant(zk, place);
+    else
+        hf__zk_release(zk, place->op);
 }

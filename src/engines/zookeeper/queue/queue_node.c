@@ -9,6 +9,21 @@
 #include <string.h>
 #include <unistd.h>
 
+uint32_t hf__zk_queue_node_count(const struct zk_queue_node *place)
+{
+    /* mutant: of-several-permits-one */
+    return place->permits && place->permits->count > 0 ? place->permits->count : 1;
+}
+
+const char *hf__zk_queue_node_at(const struct zk_queue_node *place, uint32_t index,
+                                 char name[ZK_NODE_SIZE])
+{
+    if (!place->permits || place->permits->count == 0)
+        return place->node;
+    hf__zk_lease_name(place->permits, index, name);
+    return name;
+}
+
 struct zk_request *hf__zk_queue_node_request(struct zookeeper *zk, struct zk_queue_node *place,
                                              int32_t operation, zk_answered *answered)
 {
@@ -21,7 +36,7 @@ struct zk_request *hf__zk_queue_node_request(struct zookeeper *zk, struct zk_que
     return request;
 }
 
-void hf__zk_quietly_deleted(struct zookeeper *zk, struct zk_request *request,
+static void quietly_deleted(struct zookeeper *zk, struct zk_request *request,
                             struct zk_reply *reply)
 {
     if (!reply && !zk->closing && request->session->state != ZK_SESSION_OVER)
@@ -31,19 +46,21 @@ void hf__zk_quietly_deleted(struct zookeeper *zk, struct zk_request *request,
         hf__zk_session_is_stuck(zk, request->session);
 }
 
-/* Without memory it stays until it is given back. */
 void hf__zk_delete_quietly(struct zookeeper *zk, struct zk_queue_node *place)
 {
-    struct zk_request *request = NULL;
-    if (place->permits)
-        hf__zk_semaphore_delete_quietly(zk, place);
-    else
-        request = hf__zk_queue_node_request(zk, place, ZK_DELETE, hf__zk_quietly_deleted);
-    if (!request)
-        return;
-    hf__zk_write_child(&request->body, place->path, place->node);
-    hf__zk_write_int(&request->body, -1);
-    hf__zk_ask(zk, request);
+    const struct zk_permits *permits = place->permits;
+    uint32_t count = permits ? permits->count : 1;
+    char name[ZK_NODE_SIZE];
+    for (uint32_t i = 0; i < count; i++) {
+        struct zk_request *request =
+            hf__zk_queue_node_request(zk, place, ZK_DELETE, quietly_deleted);
+        if (!request) /* it stays until it is given back */
+            return;
+        hf__zk_write_child(&request->body, permits ? permits->leases : place->path,
+                           hf__zk_queue_node_at(place, i, name));
+        hf__zk_write_int(&request->body, -1);
+        hf__zk_ask(zk, request);
+    }
 }
 
 static void lease_is_over(struct hf_own_end *end)
@@ -120,9 +137,16 @@ bool hf__zk_queue_node_has_past(const struct zk_queue_node *place)
     return place->earlier && place->earlier->state != ZK_SESSION_OVER;
 }
 
+void hf__zk_queue_node_unwatch(struct zk_queue_node *place)
+{
+    hf__link_remove(&place->watch_link);
+    hf__link_remove(&place->path_link);
+    place->watched[0] = 0;
+}
+
 static void rest(struct zk_queue_node *place)
 {
-    hf__zk_watch_remove(place);
+    hf__zk_queue_node_unwatch(place);
     hf__own_end_stop(&place->end);
 }
 

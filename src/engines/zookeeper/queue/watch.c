@@ -22,38 +22,16 @@ static bool is_own(const struct zk_queue_node *place)
     return strcmp(place->watched, place->node) == 0;
 }
 
-/* A hold of several permits has as many nodes, all of which are watched. */
-static uint32_t nodes_of(const struct zk_queue_node *place)
-{
-    /* mutant: of-several-permits-one */
-    return place->permits && place->permits->count > 0 ? place->permits->count : 1;
-}
-
-static const char *node_of(const struct zk_queue_node *place, uint32_t index,
-                           char name[ZK_NODE_SIZE])
-{
-    if (!place->permits || place->permits->count == 0)
-        return place->node;
-    hf__zk_lease_name(place->permits, index, name);
-    return name;
-}
-
 /* "path/child" is `whole`? Permits that were taken together differ by their numbers. */
 static bool is_watched_by(const struct zk_queue_node *place, const char *whole, size_t length)
 {
     size_t path_length = strlen(place->path), child_length = strlen(place->watched);
     /* mutant: one-permit-end-is-taken */
-    size_t same = child_length - (nodes_of(place) > 1 && is_own(place) ? ZK_DIGITS : 0);
+    size_t same =
+        child_length - (hf__zk_queue_node_count(place) > 1 && is_own(place) ? ZK_DIGITS : 0);
     return length == path_length + 1 + child_length &&
            memcmp(whole, place->path, path_length) == 0 && whole[path_length] == '/' &&
            memcmp(whole + path_length + 1, place->watched, same) == 0;
-}
-
-void hf__zk_watch_remove(struct zk_queue_node *place)
-{
-    hf__link_remove(&place->watch_link);
-    hf__link_remove(&place->path_link);
-    place->watched[0] = 0;
 }
 
 /* All that is watched below one path is in one bucket. `child` may be place->watched itself. */
@@ -68,7 +46,7 @@ void hf__zk_watch_add(struct zookeeper *zk, struct zk_queue_node *place, const c
 static void fire(struct zookeeper *zk, struct zk_queue_node *place, int32_t type)
 {
     bool own = is_own(place);
-    hf__zk_watch_remove(place);
+    hf__zk_queue_node_unwatch(place);
     if (!place->op || place->leaving)
         return;
     if (!own)
@@ -179,12 +157,13 @@ void hf__zk_watch_again(struct zookeeper *zk, struct zk_writer *writer)
         HF_LIST_FOREACH (link, following, &zk->watches[i]) {
             const struct zk_queue_node *place =
                 HF_CONTAINER(link, struct zk_queue_node, watch_link);
-            uint32_t nodes = is_own(place) ? nodes_of(place) : 1;
+            uint32_t nodes = is_own(place) ? hf__zk_queue_node_count(place) : 1;
             for (uint32_t node = 0; node < nodes; node++) {
                 if (count == 0)
                     begin_piece(zk, writer, &begun, &count_at);
                 hf__zk_write_child(writer, place->path,
-                                   nodes > 1 ? node_of(place, node, name) : place->watched);
+                                   nodes > 1 ? hf__zk_queue_node_at(place, node, name)
+                                             : place->watched);
                 count++;
                 if (writer->length < PIECE_BYTES) /* mutant: all-watches-are-told-of-in-one */
                     continue;
@@ -226,9 +205,9 @@ static bool watch_node(struct zookeeper *zk, struct zk_queue_node *place, const 
 static void watch_now(struct zookeeper *zk, struct zk_queue_node *place)
 {
     char name[ZK_NODE_SIZE];
-    uint32_t count = nodes_of(place);
+    uint32_t count = hf__zk_queue_node_count(place);
     for (uint32_t i = 0; i < count; i++)
-        if (!watch_node(zk, place, node_of(place, i, name))) {
+        if (!watch_node(zk, place, hf__zk_queue_node_at(place, i, name))) {
             hf__zk_watch_own(zk, place);
             return;
         }
@@ -247,7 +226,7 @@ static void later(struct hf_timer *timer)
 
 void hf__zk_watch_own(struct zookeeper *zk, struct zk_queue_node *place)
 {
-    hf__zk_watch_remove(place);
+    hf__zk_queue_node_unwatch(place);
     hf__list_append(&zk->unwatched, &place->watch_link);
     if (!zk->watch_later.started)
         hf__timer_start(hf__zk_loop(zk), &zk->watch_later, hf__zk_now(zk) + OWN_WATCH_MS);

@@ -83,7 +83,7 @@ static void cleared_to_begin_again(struct zookeeper *zk, struct zk_queue_node *p
     if (failed)
         hf__zk_fail(zk, place, failed, reply);
     else
-        hf__zk_begin_again(zk, place, true);
+        place->next(zk, place, ZK_NEXT_MAKE_ANEW);
 }
 
 /* It will not be better the next time. */
@@ -136,13 +136,13 @@ static void turn_is_over(struct zookeeper *zk, struct zk_request *request, struc
         return;
     }
     uint32_t count = permits->count;
-    hf__zk_watch_remove(place);
+    hf__zk_queue_node_unwatch(place);
     hf__zk_queue_node_clear_name(place);
     permits->count = count;
     place->path = permits->leases;
     hf__zk_lease_name(permits, 0, name);
     hf__zk_queue_node_set_name(place, name, strlen(name), place->token);
-    hf__zk_grant(zk, place);
+    place->next(zk, place, ZK_NEXT_GRANT);
 }
 
 static bool ask_for_lease(struct zookeeper *zk, struct zk_queue_node *place)
@@ -274,7 +274,7 @@ static void judge_permits(struct zookeeper *zk, struct zk_queue_node *place, int
     else if (taken + (int64_t)op->in.permits > total) /* mutant: head-takes-permits */
         refuse_permits(zk, place);
     else if (permits->first)
-        hf__zk_look_first(zk, place);
+        place->next(zk, place, ZK_NEXT_LINE_UP);
     else
         take(zk, place);
 }
@@ -380,7 +380,7 @@ static void cleared_to_line_up(struct zookeeper *zk, struct zk_queue_node *place
     if (failed)
         hf__zk_fail(zk, place, failed, reply);
     else
-        hf__zk_line_up(zk, place);
+        place->next(zk, place, ZK_NEXT_LINE_UP);
 }
 
 /* A bare try that finds all permits taken has written nothing. */

@@ -72,7 +72,6 @@ bool hf__zk_semaphore_is_in_vain(struct zookeeper *zk, struct zk_queue_node *pla
 bool hf__zk_leases_clear(struct zookeeper *zk, struct zk_queue_node *place,
                          hf__zk_cleared *cleared);
 bool hf__zk_semaphore_release(struct zookeeper *zk, struct zk_queue_node *place);
-void hf__zk_semaphore_delete_quietly(struct zookeeper *zk, struct zk_queue_node *place);
 
 /* ---- semaphore_total.c: how many permits there are ---- */
 

@@ -121,11 +121,10 @@ static void lease_deleted(struct zookeeper *zk, struct zk_request *request, stru
     }
 }
 
-static bool delete_lease(struct zookeeper *zk, struct zk_queue_node *place, uint32_t index,
-                         zk_answered *answered)
+static bool delete_lease(struct zookeeper *zk, struct zk_queue_node *place, uint32_t index)
 {
     char name[ZK_NODE_SIZE];
-    struct zk_request *request = hf__zk_queue_node_request(zk, place, ZK_DELETE, answered);
+    struct zk_request *request = hf__zk_queue_node_request(zk, place, ZK_DELETE, lease_deleted);
     if (!request)
         return false;
     hf__zk_lease_name(place->permits, index, name);
@@ -141,7 +140,7 @@ static void cleared_to_release(struct zookeeper *zk, struct zk_queue_node *place
     if (failed)
         hf__zk_no_reply(zk, place, failed, reply);
     else
-        hf__zk_release(zk, place->op);
+        place->next(zk, place, ZK_NEXT_RELEASE);
 }
 
 bool hf__zk_semaphore_release(struct zookeeper *zk, struct zk_queue_node *place)
@@ -159,16 +158,10 @@ bool hf__zk_semaphore_release(struct zookeeper *zk, struct zk_queue_node *place)
     permits->out = 1;
     /* mutant: giving-back-leaves-one-permit */
     for (uint32_t i = 0; i < permits->count && !permits->failed; i++) {
-        permits->failed = !delete_lease(zk, place, i, lease_deleted);
+        permits->failed = !delete_lease(zk, place, i);
         permits->out += !permits->failed;
     }
     if (--permits->out == 0)
         hf__zk_no_memory(zk, place);
     return true;
-}
-
-void hf__zk_semaphore_delete_quietly(struct zookeeper *zk, struct zk_queue_node *place)
-{
-    for (uint32_t i = 0; i < place->permits->count; i++)
-        delete_lease(zk, place, i, hf__zk_quietly_deleted);
 }
