@@ -41,14 +41,11 @@ static void node_deleted(struct zookeeper *zk, struct zk_request *request, struc
 static void delete_node(struct zookeeper *zk, struct children_snapshot *survey,
                         struct surveyed *node)
 {
-    struct zk_session *session = hf__zk_session_current(zk);
-    struct zk_request *request =
-        session ? hf__zk_request(zk, session, ZK_DELETE, node_deleted) : NULL;
+    struct zk_request *request = hf__zk_session_request(zk, ZK_DELETE, node_deleted, node);
     if (!request) {
         survey->code = HF_ENOMEM;
         return;
     }
-    request->arg = node;
     survey->out++;
     hf__zk_write_child(&request->body, survey->path, node->name);
     hf__zk_write_int(&request->body, -1);
@@ -104,7 +101,7 @@ static void renewed(struct zookeeper *zk, struct zk_request *request, struct zk_
     struct hf_oneshot *change = request->change;
     struct zk_queue_node *place = change->op->engine.pointer;
     change->contacted = reply != NULL;
-    if (!reply || (reply->error != ZK_OK && reply->error != ZK_NO_NODE)) {
+    if (hf__zk_is_error(reply)) {
         finish_change(zk, change, hf__zk_explain(zk, request, reply, &change->error));
         return;
     }

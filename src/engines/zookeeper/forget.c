@@ -31,13 +31,11 @@ static void fail_forgetting(struct zookeeper *zk, struct zk_request *request,
 static struct zk_request *ask_about_node(struct zookeeper *zk, struct children_snapshot *survey,
                                          int32_t operation, zk_answered *answered)
 {
-    struct zk_session *session = hf__zk_session_current(zk);
-    struct zk_request *request = session ? hf__zk_request(zk, session, operation, answered) : NULL;
+    struct zk_request *request = hf__zk_session_request(zk, operation, answered, survey);
     if (!request) {
         end_forgetting(zk, survey, HF_ENOMEM);
         return NULL;
     }
-    request->arg = survey;
     hf__zk_write_text(&request->body, survey->path);
     return request;
 }

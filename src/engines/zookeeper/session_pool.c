@@ -26,17 +26,6 @@ static struct zookeeper *first_of(struct zk_client *client)
 
 /* ---- the end of one ---- */
 
-static void has_closed(struct zk_client *client)
-{
-    void (*closed)(void *) = client->closed;
-    void *arg = client->closed_arg;
-    if (!closed || client->count > 0 || !hf__list_empty(&client->leaving))
-        return;
-    hf__endpoints_close(&client->settings.servers);
-    free(client);
-    closed(arg);
-}
-
 /* The requests first: they count their places and their sessions. */
 static void connection_closed(struct zookeeper *zk)
 {
@@ -55,13 +44,17 @@ static void connection_closed(struct zookeeper *zk)
         else
             hf__zk_queue_node_leave(place);
     }
-    if (zk->session)
-        hf__zk_session_drop(zk->session);
-    if (zk->ending)
-        hf__zk_session_drop(zk->ending);
+    hf__zk_session_drop(zk->session);
+    hf__zk_session_drop(zk->ending);
     hf__link_remove(&zk->link);
     free(zk);
-    has_closed(client);
+    void (*closed)(void *) = client->closed;
+    void *arg = client->closed_arg;
+    if (!closed || client->count > 0 || !hf__list_empty(&client->leaving))
+        return;
+    hf__endpoints_close(&client->settings.servers);
+    free(client);
+    closed(arg);
 }
 
 static void session_over(struct zookeeper *zk, struct zk_session *session)

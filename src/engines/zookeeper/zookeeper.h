@@ -28,6 +28,8 @@ struct zk_traffic;
 struct zk_queue_node;
 struct zk_permits;
 
+typedef void zk_answered(struct zookeeper *zk, struct zk_request *request, struct zk_reply *reply);
+
 extern const struct hf_engine_ops hf__zookeeper;
 
 /* What a client may have, which a test may lower before it opens one. */
@@ -94,6 +96,9 @@ static inline void hf__zk_session_drop(struct zk_session *session)
 int32_t hf__zk_session_asks_ms(const struct zookeeper *zk);
 /* The session that something new may rest on. NULL: out of memory. */
 struct zk_session *hf__zk_session_current(struct zookeeper *zk);
+/* A request under it, with this argument. NULL: out of memory. */
+struct zk_request *hf__zk_session_request(struct zookeeper *zk, int32_t operation,
+                                          zk_answered *answered, void *arg);
 bool hf__zk_session_has_room(const struct zk_session *session, size_t weight);
 /* A node of it goes with it only: it ends as soon as no lock that is held rests on it. Claims that
  * wait there begin anew. */
@@ -130,8 +135,6 @@ struct zk_request {
     };
     void (*drop_place)(struct zk_queue_node *place); /* NULL: it is for none */
 };
-
-typedef void zk_answered(struct zookeeper *zk, struct zk_request *request, struct zk_reply *reply);
 
 /* What a question is answered is of no use to any caller. */
 void hf__zk_ignore_reply(struct zookeeper *zk, struct zk_request *request, struct zk_reply *reply);
@@ -268,7 +271,8 @@ void hf__zk_queue_node_made(struct zk_queue_node *place, struct zk_reader *body)
 /* What we write into our nodes. */
 void hf__zk_describe(const struct zookeeper *zk, const struct hf_op *op, int64_t lease_ms,
                      char *text, size_t size);
-/* A hold of several permits has as many nodes; each is called by `name`, or by what is answered. */
+/* A hold of several permits has as many nodes, and each a name, for which there may be need of
+ * `name`. */
 uint32_t hf__zk_queue_node_count(const struct zk_queue_node *place);
 const char *hf__zk_queue_node_at(const struct zk_queue_node *place, uint32_t index,
                                  char name[ZK_NODE_SIZE]);

@@ -168,13 +168,11 @@ static void delete_answered(struct zookeeper *zk, struct zk_request *request,
 static struct zk_request *question(struct zookeeper *zk, struct zk_examiner *examiner,
                                    int32_t operation, zk_answered *answered)
 {
-    struct zk_session *session = hf__zk_session_current(zk);
-    struct zk_request *request = session ? hf__zk_request(zk, session, operation, answered) : NULL;
+    struct zk_request *request = hf__zk_session_request(zk, operation, answered, examiner);
     if (!request) {
         examiner->code = HF_ENOMEM;
         return NULL;
     }
-    request->arg = examiner;
     examiner->out++;
     return request;
 }

@@ -3,7 +3,6 @@
  * no count is as good as zero. A waiter has a node below it, for others to see, and watches the
  * data. */
 #include "latch.h"
-#include "engines/zookeeper/semaphore/semaphore.h"
 
 static void look_answered(struct zookeeper *zk, struct zk_request *request, struct zk_reply *reply)
 {
@@ -12,7 +11,7 @@ static void look_answered(struct zookeeper *zk, struct zk_request *request, stru
     size_t length = 0;
     if (!place->op || place->session != request->session)
         return;
-    if (!reply || (reply->error != ZK_OK && reply->error != ZK_NO_NODE)) {
+    if (hf__zk_is_error(reply)) {
         hf__zk_fail(zk, place, request, reply);
         return;
     }
@@ -35,21 +34,9 @@ static void look_answered(struct zookeeper *zk, struct zk_request *request, stru
     }
 }
 
-static void look_at_count(struct zookeeper *zk, struct zk_queue_node *place, bool watch)
-{
-    struct zk_request *request = hf__zk_queue_node_request(zk, place, ZK_GET_DATA, look_answered);
-    if (!request) {
-        hf__zk_no_memory(zk, place);
-        return;
-    }
-    hf__zk_write_text(&request->body, place->path);
-    hf__zk_write_bool(&request->body, watch);
-    hf__zk_ask(zk, request);
-}
-
 void hf__zk_latch_turn(struct zookeeper *zk, struct zk_queue_node *place)
 {
-    look_at_count(zk, place, place->op->in.enqueue);
+    hf__zk_ask_about(zk, place, ZK_GET_DATA, NULL, place->op->in.enqueue, look_answered);
 }
 
 /* A bare try makes no node. */
@@ -58,6 +45,6 @@ bool hf__zk_latch_begin(struct zookeeper *zk, struct zk_queue_node *place)
     if (place->op->in.enqueue || *place->node || hf__zk_may_have_node(place))
         return false;
     if (hf__zk_ask_for_barrier(zk, place))
-        look_at_count(zk, place, false);
+        hf__zk_ask_about(zk, place, ZK_GET_DATA, NULL, false, look_answered);
     return true;
 }

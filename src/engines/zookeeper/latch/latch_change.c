@@ -74,21 +74,9 @@ static void wrong_kind(struct zookeeper *zk, struct counting *counting)
 static struct zk_request *ask_for_count(struct zookeeper *zk, struct counting *counting,
                                         int32_t operation, zk_answered *answered)
 {
-    struct zk_session *session = hf__zk_session_current(zk);
-    struct zk_request *request = session ? hf__zk_request(zk, session, operation, answered) : NULL;
-    if (!request)
-        return NULL;
-    request->arg = counting;
-    hf__zk_write_text(&request->body, counting->path);
-    return request;
-}
-
-static struct zk_request *ask_beside(struct zookeeper *zk, const struct zk_request *other,
-                                     int32_t operation, zk_answered *answered)
-{
-    struct zk_request *request = hf__zk_request_beside(zk, other, operation, answered);
+    struct zk_request *request = hf__zk_session_request(zk, operation, answered, counting);
     if (request)
-        hf__zk_write_text(&request->body, ((struct counting *)request->arg)->path);
+        hf__zk_write_text(&request->body, counting->path);
     return request;
 }
 
@@ -145,17 +133,11 @@ static void changed(struct zookeeper *zk, struct zk_request *request, struct zk_
         fail_counting(zk, request, reply);
 }
 
-static void count_bytes(uint32_t count, char bytes[ZK_TOTAL_SIZE])
-{
-    for (unsigned i = 0; i < ZK_TOTAL_SIZE; i++)
-        bytes[i] = (char)(count >> (8 * (ZK_TOTAL_SIZE - 1 - i)));
-}
-
 static void write_count(struct zookeeper *zk, struct counting *counting)
 {
     char bytes[ZK_TOTAL_SIZE];
     struct zk_request *request = ask_for_count(zk, counting, ZK_SET_DATA, changed);
-    count_bytes(counting->wanted, bytes);
+    hf__zk_total_bytes(counting->wanted, bytes);
     if (request) {
         hf__zk_write_bytes(&request->body, bytes, sizeof bytes);
         hf__zk_write_int(&request->body, counting->stat.version); /* mutant: owner-counts-down */
@@ -184,7 +166,7 @@ static void make(struct zookeeper *zk, struct counting *counting)
     char bytes[ZK_TOTAL_SIZE];
     struct zk_request *request = ask_for_count(zk, counting, ZK_CREATE, changed);
     if (request) {
-        count_bytes(counting->wanted, bytes);
+        hf__zk_total_bytes(counting->wanted, bytes);
         hf__zk_write_create(&request->body, bytes, sizeof bytes, ZK_PERSISTENT,
                             zk->settings->servers.user != NULL);
         hf__zk_ask_for_parents(zk, counting->path, false, new_parent, request);
@@ -258,7 +240,7 @@ static void children_answered(struct zookeeper *zk, struct zk_request *request,
 static void count_answered(struct zookeeper *zk, struct zk_request *request, struct zk_reply *reply)
 {
     struct counting *counting = request->arg;
-    if (!reply || (reply->error != ZK_OK && reply->error != ZK_NO_NODE)) {
+    if (hf__zk_is_error(reply)) {
         fail_counting(zk, request, reply);
         return;
     }
@@ -279,7 +261,7 @@ static void look_again(struct zookeeper *zk, struct counting *counting)
     struct zk_request *barrier = hf__zk_barrier(zk, hf__zk_session_current(zk));
     struct zk_request *list =
         barrier ? ask_for_count(zk, counting, ZK_GET_CHILDREN, children_answered) : NULL;
-    struct zk_request *data = ask_beside(zk, list, ZK_GET_DATA, count_answered);
+    struct zk_request *data = hf__zk_request_beside(zk, list, ZK_GET_DATA, count_answered);
     counting->parent_error = ZK_OK;
     if (barrier)
         hf__zk_ask(zk, barrier);
@@ -290,8 +272,10 @@ static void look_again(struct zookeeper *zk, struct counting *counting)
         hf__zk_write_bool(&list->body, false);
         hf__zk_ask(zk, list);
     }
-    if (data)
+    if (data) {
+        hf__zk_write_text(&data->body, counting->path);
         hf__zk_write_bool(&data->body, false);
+    }
     ask_or_end(zk, counting, data);
 }
 

@@ -74,21 +74,16 @@ bool hf__zk_ask_for_barrier(struct zookeeper *zk, struct zk_queue_node *place)
 
 /* ---- what cannot be had ---- */
 
-static void explain_what_stays(const struct zookeeper *zk, struct zk_queue_node *place, int error)
-{
-    const struct zk_meaning *meaning = hf__zk_meaning(error);
-    hf__op_explain(place->op, meaning->code, error,
-                   "ZooKeeper at %.100s: \"%.100s\" keeps a node until this client's session has "
-                   "ended: %s; %s (%d)",
-                   zk->settings->servers.shown, place->op->in.name, meaning->what, meaning->cure,
-                   error);
-}
-
 void hf__zk_fail_with_leftover(struct zookeeper *zk, struct zk_queue_node *place,
                                const struct zk_reply *reply)
 {
     struct hf_op *op = place->op;
-    explain_what_stays(zk, place, reply->error);
+    const struct zk_meaning *meaning = hf__zk_meaning(reply->error);
+    hf__op_explain(op, meaning->code, reply->error,
+                   "ZooKeeper at %.100s: \"%.100s\" keeps a node until this client's session has "
+                   "ended: %s; %s (%d)",
+                   zk->settings->servers.shown, op->in.name, meaning->what, meaning->cure,
+                   reply->error);
     hf__zk_queue_node_leave_behind(place);
     op->out.verdict = HF_FAILED;
     hf__op_done(&zk->base, op);

@@ -161,19 +161,13 @@ static bool ask_for_lease(struct zookeeper *zk, struct zk_queue_node *place)
 
 static void end_turn(struct zookeeper *zk, struct zk_queue_node *place)
 {
-    struct zk_permits *permits = place->permits;
     struct zk_request *list = ask_for_permits(zk, place, ZK_GET_CHILDREN, leases_listed);
     if (!list)
         return;
-    hf__zk_write_text(&list->body, permits->leases);
+    hf__zk_write_text(&list->body, place->permits->leases);
     hf__zk_write_bool(&list->body, false);
     hf__zk_ask(zk, list);
-    struct zk_request *request = ask_for_permits(zk, place, ZK_DELETE, turn_is_over);
-    if (!request)
-        return;
-    hf__zk_write_child(&request->body, permits->locks, place->node);
-    hf__zk_write_int(&request->body, -1);
-    hf__zk_ask(zk, request);
+    hf__zk_ask_about(zk, place, ZK_DELETE, place->node, false, turn_is_over);
 }
 
 static void take(struct zookeeper *zk, struct zk_queue_node *place)

@@ -47,6 +47,8 @@ static inline bool hf__zk_is_error(const struct zk_reply *reply)
 char *hf__zk_join(const char *path, const char *child);
 /* What the bytes in a leases' node say, or -1: nothing. */
 int64_t hf__zk_total(const char *data, size_t length);
+/* The other way. */
+void hf__zk_total_bytes(uint32_t total, char bytes[ZK_TOTAL_SIZE]);
 
 /* Replaces place->path. False: out of memory. */
 bool hf__zk_permits_new(struct zk_queue_node *place);

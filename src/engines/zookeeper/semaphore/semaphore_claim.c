@@ -26,6 +26,12 @@ int64_t hf__zk_total(const char *data, size_t length)
     return total < 0 ? 0 : total;
 }
 
+void hf__zk_total_bytes(uint32_t total, char bytes[ZK_TOTAL_SIZE])
+{
+    for (unsigned i = 0; i < ZK_TOTAL_SIZE; i++)
+        bytes[i] = (char)(total >> (8 * (ZK_TOTAL_SIZE - 1 - i)));
+}
+
 bool hf__zk_permits_new(struct zk_queue_node *place)
 {
     struct zk_permits *permits = hf__calloc(1, sizeof *permits);

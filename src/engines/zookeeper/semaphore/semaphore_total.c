@@ -63,21 +63,9 @@ static void fail_setting(struct zookeeper *zk, const struct zk_request *request,
 static struct zk_request *ask_for_total(struct zookeeper *zk, struct setting *setting,
                                         int32_t operation, const char *path, zk_answered *answered)
 {
-    struct zk_session *session = hf__zk_session_current(zk);
-    struct zk_request *request = session ? hf__zk_request(zk, session, operation, answered) : NULL;
-    if (!request)
-        return NULL;
-    request->arg = setting;
-    hf__zk_write_text(&request->body, path);
-    return request;
-}
-
-static struct zk_request *ask_beside(struct zookeeper *zk, const struct zk_request *other,
-                                     int32_t operation, zk_answered *answered)
-{
-    struct zk_request *request = hf__zk_request_beside(zk, other, operation, answered);
+    struct zk_request *request = hf__zk_session_request(zk, operation, answered, setting);
     if (request)
-        hf__zk_write_text(&request->body, ((struct setting *)request->arg)->path);
+        hf__zk_write_text(&request->body, path);
     return request;
 }
 
@@ -91,12 +79,6 @@ static void ask_or_end(struct zookeeper *zk, struct setting *setting, struct zk_
 }
 
 /* ---- making and changing ---- */
-
-static void total_bytes(const struct setting *setting, char bytes[ZK_TOTAL_SIZE])
-{
-    for (unsigned i = 0; i < ZK_TOTAL_SIZE; i++)
-        bytes[i] = (char)(setting->permits >> (8 * (ZK_TOTAL_SIZE - 1 - i)));
-}
 
 static void make(struct zookeeper *zk, struct setting *setting);
 
@@ -116,7 +98,7 @@ static void change(struct zookeeper *zk, struct setting *setting)
 {
     char bytes[ZK_TOTAL_SIZE];
     struct zk_request *request = ask_for_total(zk, setting, ZK_SET_DATA, setting->leases, changed);
-    total_bytes(setting, bytes);
+    hf__zk_total_bytes(setting->permits, bytes);
     if (request) {
         hf__zk_write_bytes(&request->body, bytes, sizeof bytes);
         hf__zk_write_int(&request->body, -1);
@@ -156,7 +138,7 @@ static void make(struct zookeeper *zk, struct setting *setting)
     char bytes[ZK_TOTAL_SIZE];
     struct zk_request *request = ask_for_total(zk, setting, ZK_CREATE, setting->leases, created);
     if (request) {
-        total_bytes(setting, bytes);
+        hf__zk_total_bytes(setting->permits, bytes);
         hf__zk_write_create(&request->body, bytes, sizeof bytes, ZK_PERSISTENT,
                             zk->settings->servers.user != NULL);
         setting->parent_error = ZK_OK;
@@ -181,7 +163,7 @@ static void leases_removed(struct zookeeper *zk, struct zk_request *request, str
         finish_setting(zk, setting, HF_BUSY, NULL);
         return;
     }
-    if (!reply || (reply->error != ZK_OK && reply->error != ZK_NO_NODE)) {
+    if (hf__zk_is_error(reply)) {
         fail_setting(zk, request, reply);
         return;
     }
@@ -213,7 +195,7 @@ static void children_answered(struct zookeeper *zk, struct zk_request *request,
 {
     struct setting *setting = request->arg;
     hf_error *error = NULL;
-    if (!reply || (reply->error != ZK_OK && reply->error != ZK_NO_NODE)) {
+    if (hf__zk_is_error(reply)) {
         fail_setting(zk, request, reply);
     } else if (setting->latch || (reply->error == ZK_OK && hf__zk_has_contender(reply->body))) {
         hf__explain(&error, HF_EKIND, 0, "\"%.200s\" is in use as another kind of lock",
@@ -250,7 +232,7 @@ void hf__zk_total_set(struct zookeeper *zk, const char *name, size_t length, uin
         barrier = hf__zk_barrier(zk, hf__zk_session_current(zk));
     if (barrier) {
         data = ask_for_total(zk, setting, ZK_GET_DATA, setting->path, data_answered);
-        list = ask_beside(zk, data, ZK_GET_CHILDREN, children_answered);
+        list = hf__zk_request_beside(zk, data, ZK_GET_CHILDREN, children_answered);
     }
     if (barrier)
         hf__zk_ask(zk, barrier);
@@ -261,7 +243,9 @@ void hf__zk_total_set(struct zookeeper *zk, const char *name, size_t length, uin
         hf__zk_write_bool(&data->body, false);
         hf__zk_ask(zk, data);
     }
-    if (list)
+    if (list) {
+        hf__zk_write_text(&list->body, setting->path);
         hf__zk_write_bool(&list->body, false);
+    }
     ask_or_end(zk, setting, list);
 }

@@ -100,6 +100,16 @@ struct zk_session *hf__zk_session_current(struct zookeeper *zk)
     return zk->session;
 }
 
+struct zk_request *hf__zk_session_request(struct zookeeper *zk, int32_t operation,
+                                          zk_answered *answered, void *arg)
+{
+    struct zk_session *session = hf__zk_session_current(zk);
+    struct zk_request *request = session ? hf__zk_request(zk, session, operation, answered) : NULL;
+    if (request)
+        request->arg = arg;
+    return request;
+}
+
 struct zk_session *hf__zk_session_wanted(struct zookeeper *zk)
 {
     if (zk->ending)

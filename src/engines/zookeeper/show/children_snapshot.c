@@ -90,10 +90,9 @@ static void data_answered(struct zookeeper *zk, struct zk_request *request, stru
 }
 
 static struct zk_request *ask_for_children(struct zookeeper *zk, struct children_snapshot *survey,
-                                           int32_t operation, zk_answered *answered)
+                                           int32_t operation, zk_answered *answered, void *arg)
 {
-    struct zk_session *session = hf__zk_session_current(zk);
-    struct zk_request *request = session ? hf__zk_request(zk, session, operation, answered) : NULL;
+    struct zk_request *request = hf__zk_session_request(zk, operation, answered, arg);
     if (!request)
         fail_survey(zk, survey, NULL, NULL);
     else
@@ -104,10 +103,9 @@ static struct zk_request *ask_for_children(struct zookeeper *zk, struct children
 static void ask_for_data(struct zookeeper *zk, struct children_snapshot *survey,
                          struct surveyed *node)
 {
-    struct zk_request *request = ask_for_children(zk, survey, ZK_GET_DATA, data_answered);
+    struct zk_request *request = ask_for_children(zk, survey, ZK_GET_DATA, data_answered, node);
     if (!request)
         return;
-    request->arg = node;
     hf__zk_write_child(&request->body, survey->path, node->name);
     hf__zk_write_bool(&request->body, false);
     hf__zk_ask(zk, request);
@@ -184,19 +182,17 @@ static void path_answered(struct zookeeper *zk, struct zk_request *request, stru
 
 static void start(struct zookeeper *zk, struct children_snapshot *survey)
 {
-    struct zk_request *data = ask_for_children(zk, survey, ZK_GET_DATA, path_answered);
+    struct zk_request *data = ask_for_children(zk, survey, ZK_GET_DATA, path_answered, survey);
     struct zk_request *list =
-        data ? ask_for_children(zk, survey, ZK_GET_CHILDREN, list_answered) : NULL;
+        data ? ask_for_children(zk, survey, ZK_GET_CHILDREN, list_answered, survey) : NULL;
     survey->semaphore = false;
     survey->total = -1;
     if (data) {
-        data->arg = survey;
         hf__zk_write_text(&data->body, *survey->path ? survey->path : "/");
         hf__zk_write_bool(&data->body, false);
         hf__zk_ask(zk, data);
     }
     if (list) {
-        list->arg = survey;
         hf__zk_write_text(&list->body, *survey->path ? survey->path : "/");
         hf__zk_write_bool(&list->body, false);
         hf__zk_ask(zk, list);

@@ -145,17 +145,14 @@ static void sifted(struct zookeeper *zk, struct zk_request *request, struct zk_r
 static void sift(struct zookeeper *zk, struct children_snapshot *survey)
 {
     struct walk *walk = survey->arg;
-    struct zk_session *session = hf__zk_session_current(zk);
     walk->sifted_out = 1;
     for (uint32_t i = walk->count;
          i > 0 && !walk->nodes[i - 1].sifted && walk->sifted_out <= SIFTED_MAX; i--) {
         struct met *node = &walk->nodes[i - 1];
-        struct zk_request *request =
-            session ? hf__zk_request(zk, session, ZK_EXISTS, sifted) : NULL;
+        struct zk_request *request = hf__zk_session_request(zk, ZK_EXISTS, sifted, node);
         walk->out_of_memory |= !request;
         if (!request)
             break;
-        request->arg = node;
         walk->sifted_out++;
         hf__zk_write_text(&request->body, node->path);
         hf__zk_write_bool(&request->body, false);

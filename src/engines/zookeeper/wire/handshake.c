@@ -12,8 +12,7 @@ void hf__zk_forget_greeting(struct zookeeper *zk)
     hf__zk_frames_free(&zk->frames);
     zk->beating = false;
     hf__timer_stop(hf__zk_loop(zk), &zk->tick);
-    if (zk->greeted)
-        hf__zk_session_drop(zk->greeted);
+    hf__zk_session_drop(zk->greeted);
     zk->greeted = NULL;
 }
 

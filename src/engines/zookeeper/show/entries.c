@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Entries: what a survey of one path says of a lock, its holders and its waiters. */
+#include "children_snapshot.h"
+
 #include "engines/common/findings.h"
-#include "engines/zookeeper/show/children_snapshot.h"
 
 #include <string.h>
 
