@@ -384,7 +384,7 @@ TEST(op_of_a_renewal_is_not_changed_by_the_thread_that_raises)
 }
 
 struct lost_raise {
-    hf_hold *hold;
+    hf_hold *_Atomic hold;
     struct thread raiser;
     bool met;
 };
@@ -402,7 +402,8 @@ static void raise_before_loss(void *arg, const char *point, const char *name)
     (void)name;
     if (lost->met || strcmp(point, "before_loss") != 0)
         return;
-    struct hf_claim *claim = lost->hold->grant->claim;
+    EVENTUALLY(atomic_load(&lost->hold), SOON_MS);
+    struct hf_claim *claim = atomic_load(&lost->hold)->grant->claim;
     lost->met = true;
     thread_start(&lost->raiser, raise_what_is_lost, lost);
     EVENTUALLY(is_sent_to_loop(claim), SOON_MS);
@@ -410,20 +411,22 @@ static void raise_before_loss(void *arg, const char *point, const char *name)
 
 TEST(op_of_a_lost_claim_is_not_changed_by_the_thread_that_raises)
 {
-    struct lost_raise lost = { .hold = NULL };
+    struct lost_raise lost = { .met = false };
+    hf_hold *hold;
     hf_lock_options options = HF_LOCK_OPTIONS(.mode = HF_UPGRADE, .owner = 7, .lease_ms = 200);
     test_fds_kept = 2; /* libuv's, for signals */
     fixture_begin_threaded();
     fixture.leases = true;
     fixture.client->on_point = raise_before_loss;
     fixture.client->point_arg = &lost;
-    CHECK_INT(hf_lock(fixture.client, "a", 0, &options, &lost.hold), HF_OK);
-    EVENTUALLY(atomic_load(&lost.hold->grant->lost), SOON_MS);
+    CHECK_INT(hf_lock(fixture.client, "a", 0, &options, &hold), HF_OK);
+    atomic_store(&lost.hold, hold);
+    EVENTUALLY(atomic_load(&hold->grant->lost), SOON_MS);
     thread_join(&lost.raiser);
     CHECK(lost.met);
-    CHECK_INT((int)lost.hold->grant->claim->op.in.mode, HF_UPGRADE);
-    CHECK_INT(lost.hold->grant->claim->op.in.enqueue, false);
-    CHECK_INT(hf_unlock(lost.hold), HF_LOST);
+    CHECK_INT((int)hold->grant->claim->op.in.mode, HF_UPGRADE);
+    CHECK_INT(hold->grant->claim->op.in.enqueue, false);
+    CHECK_INT(hf_unlock(hold), HF_LOST);
     hf_close(fixture.client);
 }
 
