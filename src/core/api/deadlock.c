@@ -91,28 +91,78 @@ static void ask_for_list(struct hf_deadlock_wait *wait, struct hf_client *client
 }
 
 /* The loop of a client without a thread is turned by its caller, which need not do so. */
+static bool is_asked(const struct visit *visit, struct hf_client *client)
+{
+    return client->drive_kind == HF_DRIVE_KIND_THREAD && !atomic_load(&client->closing) &&
+           (!visit->holds || holds_at(client, visit->wait->blocked.ask->owner));
+}
+
 static void ask_other(struct hf_client *client, void *arg)
 {
     const struct visit *visit = arg;
-    struct hf_deadlock_wait *wait = visit->wait;
-    if (client->drive_kind == HF_DRIVE_KIND_THREAD && !atomic_load(&client->closing) &&
-        (!visit->holds || holds_at(client, wait->blocked.ask->owner)))
-        ask_for_list(wait, client);
+    if (is_asked(visit, client))
+        ask_for_list(visit->wait, client);
+}
+
+/* The stores that a look would ask, and whether one of the clients of each has no list out. */
+struct turn {
+    struct visit visit;
+    uint64_t stores[HF_DEADLOCK_STORES];
+    bool free[HF_DEADLOCK_STORES];
+    unsigned count;
+};
+
+static void add_to_turn(struct hf_client *client, void *arg)
+{
+    struct turn *turn = arg;
+    uint64_t store = store_of(client);
+    unsigned i = 0;
+    if (!client->ops->names_threads || !is_asked(&turn->visit, client))
+        return;
+    while (i < turn->count && turn->stores[i] != store)
+        i++;
+    if (i == HF_DEADLOCK_STORES)
+        return;
+    turn->count += i == turn->count;
+    turn->stores[i] = store;
+    turn->free[i] |= !atomic_load(&client->peeks);
+}
+
+/* A client has one list out at a time, so a look waits for those of others; in the end it goes
+ * without the lists of other stores. */
+static bool is_turn(struct hf_deadlock_wait *wait, int64_t now_ms)
+{
+    struct hf_client *client = wait->blocked.client;
+    struct turn turn = { .visit = { .wait = wait } };
+    if (atomic_load(&client->peeks))
+        return false;
+    if (client->drive_kind == HF_DRIVE_KIND_THREAD && now_ms - wait->due_ms < OTHERS_MS)
+        hf__clients_visit(add_to_turn, &turn);
+    for (unsigned i = 0; i < turn.count; i++)
+        if (!turn.free[i])
+            return false;
+    return true;
 }
 
 /* Circles may go through any store of this process. First come those where the thread holds a lock.
- */
-static void ask_for_lists(struct hf_deadlock_wait *wait)
+ * False: not yet. */
+static bool ask_for_lists(struct hf_deadlock_wait *wait, int64_t now_ms)
 {
     struct hf_client *client = wait->blocked.client;
     wait->list_count = 0;
     wait->own_at_ms = HF_NEVER;
+    if (!is_turn(wait, now_ms))
+        return false;
     ask_for_list(wait, client);
     wait->own_is_listed = wait->list_count > 0;
+    /* Another thread has been faster, or there is no memory. */
+    if (!wait->own_is_listed && client->ops->names_threads && client->ops->caps & HF_CAP_INSPECT)
+        return false;
     if (client->drive_kind != HF_DRIVE_KIND_THREAD) /* mutant: circle-over-stores-is-looked-for */
-        return;
+        return true;
     hf__clients_visit(ask_other, &(struct visit){ wait, .holds = true });
     hf__clients_visit(ask_other, &(struct visit){ wait, .holds = false });
+    return true;
 }
 
 /* ---- what this process knows by itself ---- */
@@ -239,7 +289,7 @@ static void drop_lists(struct hf_deadlock_wait *wait)
 static void pause_looks(struct hf_deadlock_wait *wait, int64_t now_ms)
 {
     drop_first(wait);
-    wait->next_ms = hf__clock_add(now_ms, wait->pause_ms);
+    wait->due_ms = wait->next_ms = hf__clock_add(now_ms, wait->pause_ms);
     wait->pause_ms = 2 * wait->pause_ms < PAUSE_MAX_MS ? 2 * wait->pause_ms : PAUSE_MAX_MS;
 }
 
@@ -263,8 +313,7 @@ static void begin_look(struct hf_deadlock_wait *wait, int64_t now_ms)
     if (!needs_look(wait))
         return;
     wait->asked_ms = now_ms;
-    ask_for_lists(wait);
-    if (wait->list_count > 0)
+    if (!ask_for_lists(wait, now_ms) || wait->list_count > 0)
         wait->next_ms = now_ms + POLL_MS;
 }
 
@@ -308,6 +357,7 @@ static void end_look(struct hf_deadlock_wait *wait, int64_t now_ms)
     if (in_circle && !wait->has_first) {
         wait->first = graph;
         wait->has_first = true;
+        wait->due_ms = now_ms;
         begin_look(wait, now_ms);
         return;
     }
@@ -378,7 +428,7 @@ struct hf_interlude *hf__deadlock_wait_begin(struct hf_deadlock_wait *wait, stru
     wait->stop = stop;
     wait->circle[0] = '\0';
     wait->pause_ms = ask->deadlock_ms;
-    wait->next_ms = hf__clock_add(ask->now_ms, wait->pause_ms);
+    wait->due_ms = wait->next_ms = hf__clock_add(ask->now_ms, wait->pause_ms);
     claim->blocked = &wait->blocked;
     if (contended) {
         hf__blocked_list(&wait->blocked);

@@ -30,6 +30,7 @@ struct hf_deadlock_wait {
     struct hf_graph first;     /* what the look before that has shown */
     int64_t next_ms, pause_ms; /* the next look; HF_NEVER: none */
     int64_t asked_ms, own_at_ms;
+    int64_t due_ms;     /* since when the look that is next waits for the lists of other looks */
     bool watches;       /* the call's thread may be in a circle */
     bool own_is_listed; /* the first list is that of the call's own store */
     bool has_first;

@@ -288,6 +288,8 @@ struct hf_client {
     _Atomic int64_t silent_since_ms;
     pthread_mutex_t silence_mutex;
     struct hf_link oneshots; /* one-shot questions that are out (loop only) */
+    /* A list for a look at circles (oneshot.h) is out, whether or not a call waits for it still. */
+    _Atomic bool peeks;
     pthread_mutex_t stop_mutex;
     struct hf_link stop_waits; /* that a stop ends (under stop_mutex, as `stop_bell`) */
     /* Where hf_stop_set finds this client; NULL: nowhere. */

@@ -36,8 +36,9 @@ void hf__oneshot_call_begin(struct hf_oneshot_call *call, struct hf_waiter *wait
 /* On the loop: asks the engine. */
 void hf__oneshot_call_ask(struct hf_oneshot_call *call);
 
-/* A list of all names that goes on while its caller does something else. NULL: there is none. It
- * keeps no client open: hf_close ends it, and its caller still has to. */
+/* A list of all names that goes on while its caller does something else. NULL: there is none, or
+ * client->peeks: one at a time, so that a busy store does not get lists faster than it makes them.
+ * It keeps no client open: hf_close ends it, and its caller still has to. */
 struct hf_peek *hf__peek_begin(struct hf_client *client);
 bool hf__peek_is_there(struct hf_peek *peek);
 /* Shows what there is, if that is all of it, and frees it. Blocks at nothing: a list that is not

@@ -173,19 +173,30 @@ static void peek_answered(struct hf_waiter *waiter)
         peek_free(peek, NULL, NULL);
 }
 
+/* However late. */
+static void peek_ended(struct hf_oneshot_call *call)
+{
+    atomic_store(&call->client->peeks, false);
+}
+
 struct hf_peek *hf__peek_begin(struct hf_client *client)
 {
     struct hf_store_name all = { .text = NULL };
-    struct hf_peek *peek = client->ops->caps & HF_CAP_INSPECT ? hf__calloc(1, sizeof *peek) : NULL;
-    if (!peek)
+    bool can = client->ops->caps & HF_CAP_INSPECT;
+    /* mutant: store-makes-one-list-at-a-time */
+    if (!can || atomic_exchange(&client->peeks, true))
         return NULL;
-    peek->waiter.tell = peek_answered;
-    peek->inspection = new_inspection(client, &all);
-    if (!peek->inspection) {
+    struct hf_peek *peek = hf__calloc(1, sizeof *peek);
+    struct inspection *inspection = peek ? new_inspection(client, &all) : NULL;
+    if (!inspection) {
         free(peek);
+        atomic_store(&client->peeks, false);
         return NULL;
     }
-    peek->inspection->found = &peek->found;
+    peek->waiter.tell = peek_answered;
+    peek->inspection = inspection;
+    inspection->call.ended = peek_ended;
+    inspection->found = &peek->found;
     hf__oneshot_call_begin(&peek->inspection->call, &peek->waiter);
     return peek;
 }

@@ -80,6 +80,34 @@ TEST(an_attempt_at_a_paused_server_is_given_back_when_it_goes_on)
     processes_run(LATES, try_at_a_paused_server, NULL);
 }
 
+/* ---- looks at circles ---- */
+
+/* Each call looks as soon as it can, and leaves its list when its time is over. */
+TEST(lists_of_calls_that_have_ended_are_not_sent_to_a_paused_server)
+{
+    enum { CALLS = 8 };
+    const hf_lock_options options = HF_LOCK_OPTIONS(.deadlock_ms = 1);
+    struct server server = { 0 };
+    hf_hold *hold = NULL, *more;
+    hf_client *client = NULL;
+
+    server_start(&server);
+    CHECK_CODE(hf_open(&client, server_url(&server, 60000), NULL), HF_OK);
+    CHECK_CODE(hf_lock(client, "held", SOON_MS, NULL, &hold), HF_OK);
+    CHECK(server_says(&server, "CONFIG RESETSTAT", "+OK"));
+    server_stop(&server);
+    for (int i = 0; i < CALLS; i++) {
+        char name[20];
+        snprintf(name, sizeof(name), "wanted-%d", i);
+        CHECK_CODE(hf_lock(client, name, 100, &options, &more), HF_UNREACHABLE);
+    }
+    server_continue(&server);
+    give_back(hold);
+    CHECK_INT(server_counts(&server, "commandstats", "cmdstat_client|list:calls="), 1);
+    hf_close(client);
+    server_kill(&server);
+}
+
 /* ---- a quorum ---- */
 
 TEST(an_attempt_at_two_paused_servers_of_a_quorum_is_given_back)
