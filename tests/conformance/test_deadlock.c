@@ -150,30 +150,38 @@ TEST(circle_through_reader_behind_writer_is_told_to_one)
     hf_close(client);
 }
 
-static void need_shown_waiters(const hf_client *client)
+static void need_shown_waiters(void)
 {
+    hf_client *client = open_client();
     need(client, HF_CAP_INSPECT | HF_CAP_FAIR);
+    hf_close(client);
     if (store_has_plain_locks() || strstr(store_url(), "layout="))
         SKIP("the store does not tell which threads wait");
 }
 
-static void check_circle_of_clients(unsigned count)
+static void check_circle_of_clients(struct member *members, unsigned count)
+{
+    check_told_once(members, count);
+    for (unsigned i = 0; i < count; i++) {
+        hf_close(members[i].client);
+        if (members[i].next_client)
+            hf_close(members[i].next_client);
+    }
+}
+
+static void check_clients_at_one_store(unsigned count)
 {
     struct member members[LARGEST];
     prepare_circle(members, count, NULL);
-    check_told_once(members, count);
-    for (unsigned i = 0; i < count; i++)
-        hf_close(members[i].client);
+    check_circle_of_clients(members, count);
 }
 
 TEST(circle_of_clients_is_told_to_one)
 {
-    hf_client *client = open_client();
-    need_shown_waiters(client);
-    hf_close(client);
-    check_circle_of_clients(2);
-    check_circle_of_clients(3);
-    check_circle_of_clients(LARGEST);
+    need_shown_waiters();
+    check_clients_at_one_store(2);
+    check_clients_at_one_store(3);
+    check_clients_at_one_store(LARGEST);
 }
 
 /* A process that is told of a circle releases what it holds; the other one gets its lock then. */
@@ -283,20 +291,13 @@ static void check_clients_over_stores(unsigned count)
         members[i].client = i % 2 ? other : first;
         members[i].next_client = i % 2 ? first : other;
     }
-    check_told_once(members, count);
+    check_circle_of_clients(members, count);
     check_stores_are_named(members, count);
-    for (unsigned i = 0; i < count; i++) {
-        hf_close(members[i].client);
-        if (members[i].next_client)
-            hf_close(members[i].next_client);
-    }
 }
 
 TEST(circle_of_clients_over_two_stores_is_told_to_one)
 {
-    hf_client *client = open_client();
-    need_shown_waiters(client);
-    hf_close(client);
+    need_shown_waiters();
     check_clients_over_stores(2);
     check_clients_over_stores(LARGEST);
 }
@@ -365,18 +366,14 @@ static void check_processes(unsigned count, unsigned stores)
 
 TEST(circle_of_many_processes_is_told_to_one)
 {
-    hf_client *client = open_client();
-    need_shown_waiters(client);
-    hf_close(client);
+    need_shown_waiters();
     check_processes(3, 1);
     check_processes(LARGEST, 1);
 }
 
 TEST(circle_of_processes_over_two_stores_is_told_to_one)
 {
-    hf_client *client = open_client();
-    need_shown_waiters(client);
-    hf_close(client);
+    need_shown_waiters();
     check_processes(2, 2);
     check_processes(3, 2);
     check_processes(LARGEST, 2);
@@ -495,7 +492,7 @@ TEST(wait_that_ends_while_it_looks_leaves_nothing_to_the_loop)
 {
     struct member members[LARGEST];
     hf_client *client = open_client();
-    need_shown_waiters(client);
+    need_shown_waiters();
     hf_hold *hold = take(client, name_of("busy"), HF_MUTEX, 0);
     /* A server answers what is asked later behind the lists that it still makes. */
     unsigned count = store_is_local() ? LARGEST : 2;
