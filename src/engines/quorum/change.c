@@ -141,7 +141,7 @@ static void part_answered(struct hf_task *task)
     if (poll->out > 0)
         return;
     if (poll->ballot)
-        hf__quorum_claim_unpin(poll->ballot);
+        hf__quorum_ballot_unpin(poll->ballot);
     free_poll(poll);
 }
 
@@ -173,7 +173,7 @@ static void ask_part(struct poll *poll, unsigned number)
 /* NULL: out of memory. */
 static struct poll *new_poll(struct quorum *quorum, struct hf_oneshot *change)
 {
-    struct quorum_claim *ballot = change->op ? hf__quorum_claim_of(change->op) : NULL;
+    struct quorum_claim *ballot = change->op ? hf__quorum_ballot_of(change->op) : NULL;
     struct poll *poll = hf__calloc(1, sizeof *poll + quorum->count * sizeof *poll->parts);
     char *name = poll ? hf__copy_text(ballot ? ballot->name : change->name) : NULL;
     char *key = name && change->key ? hf__copy_text(change->key) : NULL;
@@ -196,7 +196,7 @@ static struct poll *new_poll(struct quorum *quorum, struct hf_oneshot *change)
 static void ask_all(struct hf_engine *engine, struct hf_oneshot *change)
 {
     struct quorum *quorum = HF_CONTAINER(engine, struct quorum, base);
-    bool given_back = change->op && !hf__quorum_claim_of(change->op);
+    bool given_back = change->op && !hf__quorum_ballot_of(change->op);
     struct poll *poll = given_back ? NULL : new_poll(quorum, change);
     if (!poll) {
         change->code = given_back ? HF_LOST : HF_ENOMEM;

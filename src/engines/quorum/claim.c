@@ -29,7 +29,120 @@ static int64_t now_of(const struct quorum_claim *ballot)
     return hf__loop_now(loop_of(ballot));
 }
 
-/* ---- beginning and ending ---- */
+/* ---- giving back ---- */
+
+/* What is given back has left before a waiter for it here asks again. */
+static void hand_on(const struct quorum_claim *ballot)
+{
+    HF_LIST_FOREACH (link, following, &ballot->quorum->waiting) {
+        struct quorum_claim *next = HF_CONTAINER(link, struct quorum_claim, waiting);
+        if (strcmp(next->name, ballot->name) == 0) {
+            next->is_next = true;
+            next->here_since_ms = ballot->here_since_ms;
+            hf__loop_defer(loop_of(next), &next->handed);
+        }
+    }
+}
+
+/* ---- what the servers say ---- */
+
+/* A vote that was not waited for, or a renewal, has moved what the lock rests on. */
+static void review(struct quorum_claim *ballot)
+{
+    if (!ballot->op || ballot->open || !ballot->taking)
+        return;
+    struct hf_lease *lease = &ballot->op->engine.own_lease;
+    int64_t asked_at_ms = hf__quorum_decide_confirmed_at(ballot);
+    if (asked_at_ms == VOTE_NOT_HELD)
+        hf__lease_answer(lease, now_of(ballot), HF_LEASE_GONE, 0, NULL);
+    else if (!lease->fixed && asked_at_ms > lease->asked_at_ms)
+        hf__lease_answer(lease, asked_at_ms, HF_LEASE_RENEWED, 0, NULL);
+}
+
+/* A loss is on its way when the servers that do not refuse are no majority. They may do so for
+ * different reasons; the first one's is told. */
+static void note_refusal(struct quorum_claim *ballot, int64_t asked_at_ms)
+{
+    const struct quorum *quorum = ballot->quorum;
+    const char *reason = NULL;
+    unsigned refused = 0;
+    if (!ballot->op || ballot->open || !ballot->taking)
+        return;
+    for (unsigned i = quorum->count; i-- > 0;) {
+        const struct quorum_member *vote = &ballot->votes[i];
+        if (!vote->refusal || vote->refused_at_ms <= vote->held_since_ms)
+            continue;
+        reason = vote->refusal;
+        refused++;
+    }
+    /* Whether they are ready for anything else, attempts tell. */
+    if (quorum->count - refused < quorum->majority)
+        hf__lease_answer(&ballot->op->engine.own_lease, asked_at_ms, HF_LEASE_NOT_READY, 0, reason);
+}
+
+static void vote_answered(struct hf_task *task)
+{
+    struct quorum_member *vote = HF_CONTAINER(task, struct quorum_member, answered);
+    struct quorum_claim *ballot = vote->ballot;
+    hf__quorum_member_heard(vote);
+    if (ballot->open && ballot->taking) {
+        hf__quorum_decide_taking(ballot);
+    } else if (ballot->open) {
+        hf__quorum_decide_giving(ballot);
+    } else {
+        if (ballot->taking)
+            hf__quorum_member_level(vote);
+        hf__quorum_ballot_retire(ballot);
+        review(ballot);
+    }
+}
+
+static void note_renewal(struct quorum_member *vote, int64_t asked_at_ms, bool still_ours)
+{
+    if (!still_ours) {
+        vote->lost = true;
+        vote->lost_at_ms = now_of(vote->ballot);
+        vote->held_since_ms = VOTE_NOT_HELD; /* mutant: server-says-that-it-has-lost */
+    } else if (vote->held_since_ms != VOTE_NOT_HELD && asked_at_ms > vote->held_since_ms) {
+        vote->held_since_ms = asked_at_ms;
+    }
+    review(vote->ballot);
+}
+
+static void lease_answer(struct hf_lease *lease, int64_t asked_at_ms, enum hf_lease_answer answer,
+                         int64_t length_ms, const char *reason)
+{
+    struct quorum_member *vote = HF_CONTAINER(lease, struct quorum_member, op.engine.own_lease);
+    (void)length_ms; /* the ballot's lease counts, which has the client's length */
+    switch (answer) {
+    case HF_LEASE_RENEWED:
+    case HF_LEASE_GONE:
+        note_renewal(vote, asked_at_ms, answer == HF_LEASE_RENEWED);
+        break;
+    case HF_LEASE_REFUSED:
+    case HF_LEASE_NOT_READY:
+        vote->refusal = reason; /* mutant: loss-at-quorum-does-not-say */
+        vote->refused_at_ms = asked_at_ms;
+        note_refusal(vote->ballot, asked_at_ms);
+        break;
+    case HF_LEASE_NO_ANSWER:
+        break;
+    }
+}
+
+static void op_done(struct hf_engine *server, struct hf_op *op)
+{
+    hf__loop_defer(server->host->loop, &HF_CONTAINER(op, struct quorum_member, op)->answered);
+}
+
+const struct redis_sink hf__quorum_sink = {
+    .op_done = op_done,
+    .lease_answer = lease_answer,
+    .min_token = hf__quorum_member_min_token,
+    .remark = hf__quorum_remark,
+};
+
+/* ---- beginning ---- */
 
 static void ask_again(struct hf_task *task)
 {
@@ -67,179 +180,17 @@ static struct quorum_claim *new_ballot(struct quorum *quorum, struct hf_op *op)
     memcpy(ballot->name, op->in.name, op->in.name_length);
     ballot->name[op->in.name_length] = 0;
     for (unsigned i = 0; i < quorum->count; i++)
-        hf__quorum_member_set(&ballot->votes[i], ballot);
+        hf__quorum_member_set(&ballot->votes[i], ballot, vote_answered);
     return ballot;
-}
-
-struct quorum_claim *hf__quorum_claim_of(const struct hf_op *op)
-{
-    struct quorum_claim *ballot = op->engine.pointer;
-    return ballot && ballot->number == op->engine.word[0] ? ballot : NULL;
 }
 
 /* The core comes again, maybe to what has gone on without it. */
 static struct quorum_claim *ballot_for(struct hf_op *op)
 {
-    struct quorum_claim *ballot = hf__quorum_claim_of(op);
+    struct quorum_claim *ballot = hf__quorum_ballot_of(op);
     if (ballot)
         ballot->op = op;
     return ballot;
-}
-
-static void close_votes(struct quorum_claim *ballot)
-{
-    for (unsigned i = 0; i < ballot->quorum->count; i++)
-        hf__quorum_member_close(&ballot->votes[i]);
-    hf__timer_stop(loop_of(ballot), &ballot->limit);
-    hf__link_remove(&ballot->waiting);
-    hf__link_remove(&ballot->handed.link);
-}
-
-void hf__quorum_claim_retire(struct quorum_claim *ballot)
-{
-    if (ballot->op || ballot->pins > 0)
-        return;
-    for (unsigned i = 0; i < ballot->quorum->count; i++)
-        if (!hf__quorum_member_is_gone(&ballot->votes[i]))
-            return;
-    close_votes(ballot);
-    ballot->number = 0;
-    hf__link_remove(&ballot->link);
-    hf__list_append(&ballot->quorum->free_ballots, &ballot->link);
-    hf__quorum_settled(ballot->quorum);
-}
-
-void hf__quorum_claim_unpin(struct quorum_claim *ballot)
-{
-    ballot->pins--;
-    hf__quorum_claim_retire(ballot);
-}
-
-void hf__quorum_claims_close(struct quorum *quorum)
-{
-    struct hf_link *link;
-    while ((link = hf__list_pop(&quorum->ballots))) {
-        close_votes(HF_CONTAINER(link, struct quorum_claim, link));
-        free(HF_CONTAINER(link, struct quorum_claim, link));
-    }
-    while ((link = hf__list_pop(&quorum->free_ballots)))
-        free(HF_CONTAINER(link, struct quorum_claim, link));
-}
-
-/* After a release that no server has heard of, the core may come again, or not: the op finds the
- * ballot by its number then. */
-void hf__quorum_claim_answer(struct quorum_claim *ballot, enum hf_verdict verdict)
-{
-    struct hf_op *op = ballot->op;
-    bool waits = verdict == HF_NO_ANSWER || (verdict == HF_REFUSED && op->in.enqueue);
-    bool comes_back = verdict == HF_GRANTED || (ballot->taking && waits);
-    hf__timer_stop(loop_of(ballot), &ballot->limit);
-    ballot->open = false;
-    if (!waits)
-        hf__link_remove(&ballot->waiting);
-    if (!comes_back)
-        ballot->op = NULL;
-    for (unsigned i = 0; i < ballot->quorum->count; i++)
-        op->out.contacted |= ballot->votes[i].op.out.contacted;
-    op->out.verdict = verdict;
-    hf__op_done(&ballot->quorum->base, op);
-}
-
-void hf__quorum_claim_give_back(struct quorum_claim *ballot)
-{
-    int64_t host_lease_ms = ballot->quorum->base.host->lease_ms;
-    if (ballot->taking)
-        ballot->left = hf__quorum_decide_may_be_left(ballot);
-    for (unsigned i = 0; i < ballot->quorum->count && ballot->taking; i++) {
-        struct quorum_member *vote = &ballot->votes[i];
-        int64_t lease_ms = vote->op.in.lease_ms ? vote->op.in.lease_ms : host_lease_ms;
-        if (now_of(ballot) + lease_ms > vote->forgotten_ms)
-            vote->forgotten_ms = now_of(ballot) + lease_ms;
-    }
-    ballot->taking = false;
-    for (unsigned i = 0; i < ballot->quorum->count; i++)
-        hf__quorum_member_give_back(&ballot->votes[i]);
-}
-
-void hf__quorum_claims_abandon(struct quorum *quorum)
-{
-    HF_LIST_FOREACH (link, following, &quorum->ballots) {
-        struct quorum_claim *ballot = HF_CONTAINER(link, struct quorum_claim, link);
-        hf__timer_stop(loop_of(ballot), &ballot->limit);
-        hf__link_remove(&ballot->waiting);
-        ballot->op = NULL;
-        ballot->open = false;
-        hf__quorum_claim_give_back(ballot);
-        for (unsigned i = 0; i < quorum->count; i++)
-            if (!hf__quorum_member_is_gone(&ballot->votes[i]))
-                hf__redis_dismiss(quorum->members[i], &ballot->votes[i].op, true);
-        hf__quorum_claim_retire(ballot);
-    }
-}
-
-/* ---- giving back ---- */
-
-/* What is given back has left before a waiter for it here asks again. */
-static void hand_on(const struct quorum_claim *ballot)
-{
-    HF_LIST_FOREACH (link, following, &ballot->quorum->waiting) {
-        struct quorum_claim *next = HF_CONTAINER(link, struct quorum_claim, waiting);
-        if (strcmp(next->name, ballot->name) == 0) {
-            next->is_next = true;
-            next->here_since_ms = ballot->here_since_ms;
-            hf__loop_defer(loop_of(next), &next->handed);
-        }
-    }
-}
-
-/* ---- what the servers say ---- */
-
-void hf__quorum_claim_judge(struct quorum_claim *ballot, struct quorum_member *vote)
-{
-    if (ballot->open && ballot->taking) {
-        hf__quorum_decide_taking(ballot);
-    } else if (ballot->open) {
-        hf__quorum_decide_giving(ballot);
-    } else {
-        if (ballot->taking)
-            hf__quorum_member_level(vote);
-        hf__quorum_claim_retire(ballot);
-        hf__quorum_claim_review(ballot);
-    }
-}
-
-/* A vote that was not waited for, or a renewal, has moved what the lock rests on. */
-void hf__quorum_claim_review(struct quorum_claim *ballot)
-{
-    if (!ballot->op || ballot->open || !ballot->taking)
-        return;
-    struct hf_lease *lease = &ballot->op->engine.own_lease;
-    int64_t asked_at_ms = hf__quorum_decide_confirmed_at(ballot);
-    if (asked_at_ms == VOTE_NOT_HELD)
-        hf__lease_answer(lease, now_of(ballot), HF_LEASE_GONE, 0, NULL);
-    else if (!lease->fixed && asked_at_ms > lease->asked_at_ms)
-        hf__lease_answer(lease, asked_at_ms, HF_LEASE_RENEWED, 0, NULL);
-}
-
-/* A loss is on its way when the servers that do not refuse are no majority. They may do so for
- * different reasons; the first one's is told. */
-void hf__quorum_claim_note_refusal(struct quorum_claim *ballot, int64_t asked_at_ms)
-{
-    const struct quorum *quorum = ballot->quorum;
-    const char *reason = NULL;
-    unsigned refused = 0;
-    if (!ballot->op || ballot->open || !ballot->taking)
-        return;
-    for (unsigned i = quorum->count; i-- > 0;) {
-        const struct quorum_member *vote = &ballot->votes[i];
-        if (!vote->refusal || vote->refused_at_ms <= vote->held_since_ms)
-            continue;
-        reason = vote->refusal;
-        refused++;
-    }
-    /* Whether they are ready for anything else, attempts tell. */
-    if (quorum->count - refused < quorum->majority)
-        hf__lease_answer(&ballot->op->engine.own_lease, asked_at_ms, HF_LEASE_NOT_READY, 0, reason);
 }
 
 /* ---- what the core asks ---- */
@@ -290,7 +241,7 @@ void hf__quorum_release(struct hf_engine *engine, struct hf_op *op)
     }
     hf__link_remove(&ballot->waiting);
     ballot->open = true;
-    hf__quorum_claim_give_back(ballot);
+    hf__quorum_ballot_give_back(ballot);
     /* mutant: none-in-same-client-is-told */
     if (ballot->held > 0 && now_of(ballot) - ballot->here_since_ms < IN_A_ROW_MS)
         hand_on(ballot);

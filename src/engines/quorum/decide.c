@@ -36,17 +36,6 @@ static unsigned spare(const struct quorum_claim *ballot)
     return ballot->quorum->count - ballot->quorum->majority;
 }
 
-/* The number of servers that may be left with something of ours, and the next one can be granted
- * the lock all the same: by those that had granted it to us, for the others may be dead. */
-unsigned hf__quorum_decide_may_be_left(const struct quorum_claim *ballot)
-{
-    unsigned there = 0;
-    for (unsigned i = 0; i < ballot->quorum->count; i++)
-        there += !hf__quorum_member_is_gone(&ballot->votes[i]);
-    /* mutant: release-waits-for-every-server */
-    return there > ballot->quorum->majority ? there - ballot->quorum->majority : 0;
-}
-
 /* ---- taking ---- */
 
 /* The moment from which the lease counts: most servers have confirmed it since. */
@@ -79,9 +68,9 @@ static void set_lease(struct quorum_claim *ballot, int64_t asked_at_ms)
 static void end_round(struct quorum_claim *ballot, enum hf_verdict verdict)
 {
     ballot->held = 0;
-    hf__quorum_claim_answer(ballot, verdict);
-    hf__quorum_claim_give_back(ballot); /* mutant: what-failed-round-was-granted */
-    hf__quorum_claim_retire(ballot);
+    hf__quorum_ballot_answer(ballot, verdict);
+    hf__quorum_ballot_give_back(ballot); /* mutant: what-failed-round-was-granted */
+    hf__quorum_ballot_retire(ballot);
 }
 
 static const hf_error *error_of(const struct quorum_claim *ballot, enum vote_word word)
@@ -174,7 +163,7 @@ static void carry(struct quorum_claim *ballot)
     }
     ballot->op->out.token = ballot->token;
     set_lease(ballot, hf__quorum_decide_confirmed_at(ballot));
-    hf__quorum_claim_answer(ballot, HF_GRANTED);
+    hf__quorum_ballot_answer(ballot, HF_GRANTED);
 }
 
 void hf__quorum_decide_taking(struct quorum_claim *ballot)
@@ -210,7 +199,7 @@ void hf__quorum_decide_limit_over(struct hf_timer *timer)
 void hf__quorum_decide_why_silent(struct hf_engine *engine, struct hf_op *op, hf_error **error)
 {
     (void)engine, (void)error; /* which is the op's */
-    struct quorum_claim *ballot = op ? hf__quorum_claim_of(op) : NULL;
+    struct quorum_claim *ballot = op ? hf__quorum_ballot_of(op) : NULL;
     if (!ballot || !ballot->open || !ballot->taking)
         return;
     /* mutant: owner-waits-in-vain */
@@ -241,10 +230,10 @@ void hf__quorum_decide_giving(struct quorum_claim *ballot)
         return;
     if (there <= ballot->left) {
         ballot->op->out.lost = was_lost;
-        hf__quorum_claim_answer(ballot, HF_GONE);
-        hf__quorum_claim_retire(ballot);
+        hf__quorum_ballot_answer(ballot, HF_GONE);
+        hf__quorum_ballot_retire(ballot);
     } else if (silent > ballot->left) {
         explain(ballot, count_absent(ballot), error_of(ballot, VOTE_SILENT), HF_UNREACHABLE);
-        hf__quorum_claim_answer(ballot, HF_NO_ANSWER);
+        hf__quorum_ballot_answer(ballot, HF_NO_ANSWER);
     }
 }

@@ -96,7 +96,7 @@ void hf__quorum_member_level(struct quorum_member *vote)
     hf__quorum_member_ask(vote);
 }
 
-static uint64_t min_token(const struct hf_op *op)
+uint64_t hf__quorum_member_min_token(const struct hf_op *op)
 {
     _Static_assert(offsetof(struct quorum_member, op) == 0, "a server's claim is its vote");
     const struct quorum_claim *ballot = ((const struct quorum_member *)op)->ballot;
@@ -158,9 +158,8 @@ static void note_giving(struct quorum_member *vote)
     hf__timer_start(loop_of(vote), &vote->again, now_ms + hf__jitter_ms(pause_ms));
 }
 
-static void member_answered(struct hf_task *task)
+void hf__quorum_member_heard(struct quorum_member *vote)
 {
-    struct quorum_member *vote = HF_CONTAINER(task, struct quorum_member, answered);
     bool wanted = vote->giving ? !vote->ballot->taking : vote->ballot->taking && !vote->dismissed;
     vote->busy = false;
     if (vote->giving)
@@ -171,58 +170,13 @@ static void member_answered(struct hf_task *task)
         hf__quorum_member_ask(vote);
     else if (!wanted)
         hf__quorum_member_give_back(vote);
-    hf__quorum_claim_judge(vote->ballot, vote);
 }
-
-static void note_renewal(struct quorum_member *vote, int64_t asked_at_ms, bool still_ours)
-{
-    if (!still_ours) {
-        vote->lost = true;
-        vote->lost_at_ms = hf__loop_now(loop_of(vote));
-        vote->held_since_ms = VOTE_NOT_HELD; /* mutant: server-says-that-it-has-lost */
-    } else if (vote->held_since_ms != VOTE_NOT_HELD && asked_at_ms > vote->held_since_ms) {
-        vote->held_since_ms = asked_at_ms;
-    }
-    hf__quorum_claim_review(vote->ballot);
-}
-
-static void lease_answer(struct hf_lease *lease, int64_t asked_at_ms, enum hf_lease_answer answer,
-                         int64_t length_ms, const char *reason)
-{
-    struct quorum_member *vote = HF_CONTAINER(lease, struct quorum_member, op.engine.own_lease);
-    (void)length_ms; /* the ballot's lease counts, which has the client's length */
-    switch (answer) {
-    case HF_LEASE_RENEWED:
-    case HF_LEASE_GONE:
-        note_renewal(vote, asked_at_ms, answer == HF_LEASE_RENEWED);
-        break;
-    case HF_LEASE_REFUSED:
-    case HF_LEASE_NOT_READY:
-        vote->refusal = reason; /* mutant: loss-at-quorum-does-not-say */
-        vote->refused_at_ms = asked_at_ms;
-        hf__quorum_claim_note_refusal(vote->ballot, asked_at_ms);
-        break;
-    case HF_LEASE_NO_ANSWER:
-        break;
-    }
-}
-
-static void op_done(struct hf_engine *server, struct hf_op *op)
-{
-    hf__loop_defer(server->host->loop, &HF_CONTAINER(op, struct quorum_member, op)->answered);
-}
-
-const struct redis_sink hf__quorum_sink = {
-    .op_done = op_done,
-    .lease_answer = lease_answer,
-    .min_token = min_token,
-    .remark = hf__quorum_remark,
-};
 
 /* ---- beginning and ending ---- */
 
 /* The name is the ballot's: what is left of it may outlive the core's claim. */
-void hf__quorum_member_set(struct quorum_member *vote, struct quorum_claim *ballot)
+void hf__quorum_member_set(struct quorum_member *vote, struct quorum_claim *ballot,
+                           void (*answered)(struct hf_task *task))
 {
     const struct hf_op *op = ballot->op;
     memset(vote, 0, sizeof *vote);
@@ -236,7 +190,7 @@ void hf__quorum_member_set(struct quorum_member *vote, struct quorum_claim *ball
     vote->op.in.keep = HF_KEEP_NOTHING;
     vote->op.engine.word[0] = ballot->number;
     hf__timer_init(&vote->again, say_again);
-    hf__task_init(&vote->answered, member_answered);
+    hf__task_init(&vote->answered, answered);
 }
 
 void hf__quorum_member_close(struct quorum_member *vote)

@@ -24,18 +24,11 @@ static void end_quorum(struct quorum *quorum)
     hf__timer_stop(quorum->base.host->loop, &quorum->leaving);
     hf__polls_close(quorum);
     hf__rounds_close(quorum);
-    hf__quorum_claims_close(quorum);
+    hf__quorum_ballots_close(quorum);
     for (unsigned i = 0; i < quorum->count; i++)
         quorum->members[i]->ops->close(quorum->members[i], nothing_to_do, NULL);
     free(quorum);
     closed(arg);
-}
-
-void hf__quorum_settled(struct quorum *quorum)
-{
-    if (quorum->closed && hf__list_empty(&quorum->ballots))
-        hf__timer_start(quorum->base.host->loop, &quorum->leaving,
-                        hf__loop_now(quorum->base.host->loop));
 }
 
 static void waited_enough(struct hf_timer *timer)
@@ -46,7 +39,7 @@ static void waited_enough(struct hf_timer *timer)
 static void close_quorum(struct hf_engine *engine, void (*closed)(void *arg), void *arg)
 {
     struct quorum *quorum = quorum_of(engine);
-    hf__quorum_claims_abandon(quorum);
+    hf__quorum_ballots_abandon(quorum);
     quorum->closed = closed;
     quorum->closed_arg = arg;
     /* What a change names goes with its caller. */

@@ -3,7 +3,7 @@
  * granted.
  *
  * Each server is an engine of its own, Redis with format=simple, that knows nothing of the others.
- * What it reports comes by a sink (member.c). A claim of the core's is a ballot; what it asks of
+ * What it reports comes by a sink (claim.c). A claim of the core's is a ballot; what it asks of
  * each server is a vote, which is a claim of its own for that server. The ballot counts, and
  * decides; it waits for no server whose vote changes nothing any more. Everything here runs on the
  * loop. */
@@ -83,7 +83,7 @@ struct quorum {
 };
 
 extern const struct hf_engine_ops hf__quorum;
-/* member.c: what the servers report. */
+/* claim.c: what the servers report. */
 extern const struct redis_sink hf__quorum_sink;
 /* doctor.c: a server's remark. */
 void hf__quorum_remark(struct hf_oneshot *part, const hf_remark *remark);
@@ -92,7 +92,10 @@ void hf__quorum_remark(struct hf_oneshot *part, const hf_remark *remark);
 int hf__quorum_open_members(struct quorum *quorum, struct hf_url *url, hf_error *error);
 
 /* member.c: what one server is asked, and says. */
-void hf__quorum_member_set(struct quorum_member *vote, struct quorum_claim *ballot);
+/* `answered` runs on the loop after each answer, and calls hf__quorum_member_heard. */
+void hf__quorum_member_set(struct quorum_member *vote, struct quorum_claim *ballot,
+                           void (*answered)(struct hf_task *task));
+void hf__quorum_member_heard(struct quorum_member *vote);
 /* Asks for what the ballot wants, as soon as the request before it is answered. */
 void hf__quorum_member_ask(struct quorum_member *vote);
 /* Asks for nothing where nothing is. */
@@ -101,31 +104,30 @@ bool hf__quorum_member_is_gone(const struct quorum_member *vote);
 /* Where its token is below the ballot's it is asked once more. */
 void hf__quorum_member_level(struct quorum_member *vote);
 bool hf__quorum_member_has_token(const struct quorum_member *vote);
+/* The least token that a server is asked for. */
+uint64_t hf__quorum_member_min_token(const struct hf_op *op);
 void hf__quorum_member_close(struct quorum_member *vote);
 
 /* claim.c */
 void hf__quorum_attempt(struct hf_engine *engine, struct hf_op *op);
 void hf__quorum_release(struct hf_engine *engine, struct hf_op *op);
 void hf__quorum_renew(struct hf_engine *engine, struct hf_lease *lease);
-/* NULL: it has none, or what was left of it has been given back. */
-struct quorum_claim *hf__quorum_claim_of(const struct hf_op *op);
-/* A vote has been answered; has been renewed or lost. */
-void hf__quorum_claim_judge(struct quorum_claim *ballot, struct quorum_member *vote);
-void hf__quorum_claim_review(struct quorum_claim *ballot);
-/* One has refused, to a request that left then, to be renewed. */
-void hf__quorum_claim_note_refusal(struct quorum_claim *ballot, int64_t asked_at_ms);
-/* A change that was out is answered. */
-void hf__quorum_claim_unpin(struct quorum_claim *ballot);
-/* The core is not to hear of any of them any more: what is left is given back. */
-void hf__quorum_claims_abandon(struct quorum *quorum);
-/* Frees all ballots, whatever is out. */
-void hf__quorum_claims_close(struct quorum *quorum);
+
+/* ballot.c. NULL: it has none, or what was left of it has been given back. */
+struct quorum_claim *hf__quorum_ballot_of(const struct hf_op *op);
 /* Tells the core. */
-void hf__quorum_claim_answer(struct quorum_claim *ballot, enum hf_verdict verdict);
+void hf__quorum_ballot_answer(struct quorum_claim *ballot, enum hf_verdict verdict);
 /* Whatever is at the servers, or may be, is to go; the core does not wait for it. */
-void hf__quorum_claim_give_back(struct quorum_claim *ballot);
-/* Once the core is out of it, and nothing is left, the ballot is free. */
-void hf__quorum_claim_retire(struct quorum_claim *ballot);
+void hf__quorum_ballot_give_back(struct quorum_claim *ballot);
+/* Once the core is out of it, and nothing is left, the ballot is free. Closing may have waited for
+ * that. */
+void hf__quorum_ballot_retire(struct quorum_claim *ballot);
+/* A change that was out is answered. */
+void hf__quorum_ballot_unpin(struct quorum_claim *ballot);
+/* The core is not to hear of any of them any more: what is left is given back. */
+void hf__quorum_ballots_abandon(struct quorum *quorum);
+/* Frees all ballots, whatever is out. */
+void hf__quorum_ballots_close(struct quorum *quorum);
 
 /* decide.c: does what most votes say by now, while the core waits to have the lock; to be rid of
  * it.
@@ -138,11 +140,6 @@ void hf__quorum_decide_why_silent(struct hf_engine *engine, struct hf_op *op, hf
 void hf__quorum_decide_limit_over(struct hf_timer *timer);
 /* Since when most servers have confirmed that they have the lock; or VOTE_NOT_HELD. */
 int64_t hf__quorum_decide_confirmed_at(const struct quorum_claim *ballot);
-/* How many servers need not be heard when it is given back. */
-unsigned hf__quorum_decide_may_be_left(const struct quorum_claim *ballot);
-
-/* quorum.c: a ballot is over, and closing may have waited for that. */
-void hf__quorum_settled(struct quorum *quorum);
 
 /* change.c */
 void hf__quorum_oneshot(struct hf_engine *engine, struct hf_oneshot *oneshot);
