@@ -231,8 +231,9 @@ static void set_question(struct redis_request *request, struct hf_oneshot *chang
     }
 }
 
-static void change_value_or_lease(struct redis *redis, struct hf_oneshot *change)
+void hf__redis_change(struct hf_engine *engine, struct hf_oneshot *change)
 {
+    struct redis *redis = (struct redis *)engine;
     struct redis_request *request = hf__request_new(redis);
     if (!request) {
         change->code = HF_ENOMEM;
@@ -242,14 +243,4 @@ static void change_value_or_lease(struct redis *redis, struct hf_oneshot *change
     set_question(request, change);
     hf__batch_flush(redis);
     hf__redis_ask(redis, request, change->name, change->name_length);
-}
-
-void hf__redis_oneshot(struct hf_engine *engine, struct hf_oneshot *oneshot)
-{
-    if (oneshot->verb == HF_ONESHOT_INSPECT)
-        hf__redis_inspect(engine, oneshot);
-    else if (oneshot->verb == HF_ONESHOT_DIAGNOSE)
-        hf__redis_diagnose(engine, oneshot);
-    else
-        change_value_or_lease((struct redis *)engine, oneshot);
 }

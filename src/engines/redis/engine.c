@@ -29,16 +29,11 @@ static void write_uuid(struct redis *redis, const uint64_t id[2])
              (high >> 16) & 0xffff, high & 0xffff, low >> 48, low & UINT64_C(0xffffffffffff));
 }
 
-bool hf__redis_is_fenced(const char *uuid, size_t length)
-{
-    return length == sizeof((struct redis *)NULL)->uuid - 1 && uuid[14] == '8' &&
-           !strchr("ab", uuid[19]); /* mutant: holder-that-wants-no-token */
-}
-
 static void have_left(struct hf_timer *timer);
 
-struct redis *hf__redis_new(const struct hf_host *host, const struct redis_settings *settings,
-                            struct redis *front)
+/* A client of one server, or, with a front, of one node. NULL: out of memory. */
+static struct redis *new_redis(const struct hf_host *host, const struct redis_settings *settings,
+                               struct redis *front)
 {
     struct redis *redis = hf__calloc(1, sizeof *redis);
     if (!redis)
@@ -65,7 +60,13 @@ struct redis *hf__redis_new(const struct hf_host *host, const struct redis_setti
     return redis;
 }
 
-void hf__redis_disconnect(struct redis *redis)
+static struct redis *new_node(struct redis *front)
+{
+    return new_redis(front->base.host, &front->settings, front);
+}
+
+/* Ends what it has open; its memory is the caller's. */
+static void disconnect(struct redis *redis)
 {
     hf__batch_close(redis);
     hf__sentinel_watch_close(redis);
@@ -79,9 +80,9 @@ void hf__redis_disconnect(struct redis *redis)
 static void free_redis(struct redis *redis)
 {
     hf__renewals_close(redis);
-    hf__redis_disconnect(redis);
+    disconnect(redis);
     if (redis->cluster)
-        hf__cluster_close(redis->cluster);
+        hf__cluster_close(redis->cluster, disconnect);
     hf__inspect_close(redis);
     hf__free_list_end(&redis->free_requests, NULL);
     hf__redis_settings_close(&redis->settings);
@@ -96,7 +97,7 @@ int hf__redis_open_part(struct hf_engine **ret, const struct hf_host *host, stru
     *ret = NULL;
     struct redis_settings settings = { 0 };
     int code = hf__redis_settings(&settings, url, error);
-    struct redis *redis = code == HF_OK ? hf__redis_new(host, &settings, NULL) : NULL;
+    struct redis *redis = code == HF_OK ? new_redis(host, &settings, NULL) : NULL;
     if (!redis) {
         hf__redis_settings_close(&settings);
         return code != HF_OK
@@ -109,7 +110,7 @@ int hf__redis_open_part(struct hf_engine **ret, const struct hf_host *host, stru
     else
         redis->base.ops = redis->settings.unfenced ? &unfenced : &hf__redis;
     if (redis->settings.seeds)
-        code = hf__cluster_open(redis, error);
+        code = hf__cluster_open(redis, new_node, error);
     if (code == HF_OK)
         *ret = &redis->base;
     else
@@ -223,16 +224,6 @@ static void close_redis(struct hf_engine *engine, void (*closed)(void *arg), voi
     hf__timer_start(engine->host->loop, &redis->leaving, now_ms + LOOK_EVERY_MS);
 }
 
-void hf__redis_ask(struct redis *redis, struct redis_request *request, const char *name,
-                   size_t length)
-{
-    request->slot = name && redis->cluster ? (int)hf__slot_of(name, length) : -1;
-    if (redis->cluster)
-        hf__cluster_ask(redis->cluster, request);
-    else
-        hf__connection_ask(&redis->cmd, request);
-}
-
 /* The child must not keep the parent's connections open, or speak on them. */
 static void let_go(struct redis *redis)
 {
@@ -250,6 +241,16 @@ static void forked(struct hf_engine *engine)
         hf__cluster_forked(redis->cluster, let_go);
 }
 
+static void oneshot(struct hf_engine *engine, struct hf_oneshot *asked)
+{
+    if (asked->verb == HF_ONESHOT_INSPECT)
+        hf__redis_inspect(engine, asked);
+    else if (asked->verb == HF_ONESHOT_DIAGNOSE)
+        hf__redis_diagnose(engine, asked);
+    else
+        hf__redis_change(engine, asked);
+}
+
 static const char *const schemes[] = { "redis",           "rediss",
                                        "redis+unix",      "redis+sentinel",
                                        "rediss+sentinel", "redis+cluster",
@@ -258,8 +259,8 @@ static const char *const schemes[] = { "redis",           "rediss",
 #define COMMON                                                                                     \
     .schemes = schemes, .open = open_redis, .close = close_redis, .attempt = hf__redis_attempt,    \
     .release = hf__redis_release, .dismiss = dismiss_at_close, .renew = hf__redis_renew,           \
-    .forgets = true, .compact = hf__redis_compact, .oneshot = hf__redis_oneshot,                   \
-    .detach = hf__redis_detach, .forked = forked, .why_silent = hf__replica_wait_why_silent
+    .forgets = true, .compact = hf__redis_compact, .oneshot = oneshot, .detach = hf__redis_detach, \
+    .forked = forked, .why_silent = hf__replica_wait_why_silent
 
 #define PLAIN_CAPS (HF_CAP_MUTEX | HF_CAP_DETACH | HF_CAP_INSPECT | HF_CAP_BREAK)
 #define CAPS                                                                                       \

@@ -124,14 +124,7 @@ static inline bool hf__redis_is_part(const struct redis *redis)
     return redis->sink != &hf__redis_core_sink;
 }
 
-/* A client of one server, or, with a front, of one node. NULL: out of memory. */
-struct redis *hf__redis_new(const struct hf_host *host, const struct redis_settings *settings,
-                            struct redis *front);
-/* Does a UUID say that it is a client's of ours, and of one that wants tokens? */
-bool hf__redis_is_fenced(const char *uuid, size_t length);
-/* Ends what it has open; its memory is the caller's. */
-void hf__redis_disconnect(struct redis *redis);
-/* Asks the server, or in a cluster the one that has what is called so. NULL: any. */
+/* cluster.c: asks the server, or in a cluster the one that has what is called so. NULL: any. */
 void hf__redis_ask(struct redis *redis, struct redis_request *request, const char *name,
                    size_t length);
 
@@ -216,7 +209,7 @@ void hf__renewals_forget(struct redis *redis, struct hf_op *op);
 
 /* ---- change.c, inspect.c, survey.c ---- */
 
-void hf__redis_oneshot(struct hf_engine *engine, struct hf_oneshot *oneshot);
+void hf__redis_change(struct hf_engine *engine, struct hf_oneshot *change);
 void hf__redis_detach(struct hf_engine *engine, struct hf_oneshot *change);
 void hf__redis_inspect(struct hf_engine *engine, struct hf_oneshot *query);
 void hf__inspect_close(struct redis *redis);

@@ -20,6 +20,12 @@ struct owner {
     char text[REDIS_CONNECTION_NAME_SIZE];
 };
 
+bool hf__client_names_has_tokens(const char *uuid, size_t length)
+{
+    return length == UUID_LENGTH && uuid[14] == '8' &&
+           !strchr("ab", uuid[19]); /* mutant: holder-that-wants-no-token */
+}
+
 /* ---- writing ---- */
 
 /* A name has nothing but what is printed, and no space. */

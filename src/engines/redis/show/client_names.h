@@ -19,6 +19,8 @@ struct owners {
     size_t count;
 };
 
+/* Does a UUID say that it is a client's of ours, and of one that wants tokens? */
+bool hf__client_names_has_tokens(const char *uuid, size_t length);
 void hf__client_names_write_name(char name[REDIS_CONNECTION_NAME_SIZE], const char *uuid,
                                  const char *text);
 /* Takes over what CLIENT LIST has answered, in place of what was there. Without memory no client is

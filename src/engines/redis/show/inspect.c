@@ -43,7 +43,7 @@ static bool has_last_token(hf_mode mode, const char *owner_key)
 {
     const char *colon = strchr(owner_key, ':');
     return mode != HF_PERMIT && colon && /* mutant: permit-is-shown-with-last */
-           hf__redis_is_fenced(owner_key, (size_t)(colon - owner_key));
+           hf__client_names_has_tokens(owner_key, (size_t)(colon - owner_key));
 }
 
 /* A claim of ours: the thread is in its number. */

@@ -43,7 +43,7 @@ static struct redis *node_at(struct cluster *cluster, const char *host, unsigned
     if (node || cluster->node_count == REDIS_NODES_MAX || !*host || port == 0 || port > 65535 ||
         strlen(host) >= REDIS_HOST_SIZE)
         return node;
-    node = hf__redis_new(cluster->front->base.host, &cluster->front->settings, cluster->front);
+    node = cluster->new_node(cluster->front);
     if (!node)
         return NULL;
     node->cluster = cluster;
@@ -171,6 +171,19 @@ static void read_range(struct connection *connection, const redisReply *range)
         cluster->owner[slot] = (uint16_t)(master->number + 1);
 }
 
+static void ask_owner(struct cluster *cluster, struct redis_request *request)
+{
+    struct redis *owner = request->slot < 0 ? hf__cluster_next(cluster, NULL)
+                                            : owner_of(cluster, (unsigned)request->slot);
+    if (owner) {
+        hf__connection_ask(&owner->cmd, request);
+        return;
+    }
+    request->item.sent = false;
+    hf__list_append(&cluster->parked, &request->item.link);
+    want_map(cluster);
+}
+
 /* What waits for a connection to a node may go to another one now. */
 static void send_elsewhere(struct cluster *cluster)
 {
@@ -188,7 +201,7 @@ static void send_elsewhere(struct cluster *cluster)
             hf__list_append(&leaving, waiting);
         }
     while ((link = hf__list_pop(&leaving)))
-        hf__cluster_ask(cluster, hf__request_at(link));
+        ask_owner(cluster, hf__request_at(link));
 }
 
 static void end_round(struct cluster *cluster)
@@ -289,17 +302,14 @@ static void begin_round(struct cluster *cluster)
 
 /* ---- the way of a request ---- */
 
-void hf__cluster_ask(struct cluster *cluster, struct redis_request *request)
+void hf__redis_ask(struct redis *redis, struct redis_request *request, const char *name,
+                   size_t length)
 {
-    struct redis *owner = request->slot < 0 ? hf__cluster_next(cluster, NULL)
-                                            : owner_of(cluster, (unsigned)request->slot);
-    if (owner) {
-        hf__connection_ask(&owner->cmd, request);
-        return;
-    }
-    request->item.sent = false;
-    hf__list_append(&cluster->parked, &request->item.link);
-    want_map(cluster);
+    request->slot = name && redis->cluster ? (int)hf__slot_of(name, length) : -1;
+    if (redis->cluster)
+        ask_owner(redis->cluster, request);
+    else
+        hf__connection_ask(&redis->cmd, request);
 }
 
 /* "MOVED slot host:port", with a host that may be an address of IPv6, or missing. */
@@ -345,13 +355,15 @@ bool hf__cluster_redirects(struct connection *connection, struct redis_request *
 
 /* ---- beginning and ending ---- */
 
-int hf__cluster_open(struct redis *front, hf_error *error)
+int hf__cluster_open(struct redis *front, struct redis *(*new_node)(struct redis *front),
+                     hf_error *error)
 {
     struct cluster *cluster = hf__calloc(1, sizeof *cluster);
     if (!cluster)
         return hf__error_set(error, HF_ENOMEM, 0, "out of memory for a client of a cluster");
     front->cluster = cluster;
     cluster->front = front;
+    cluster->new_node = new_node;
     hf__link_init(&cluster->parked);
     hf__timer_init(&cluster->again, again);
     for (unsigned i = 0; i < front->settings.seed_count; i++) {
@@ -362,14 +374,14 @@ int hf__cluster_open(struct redis *front, hf_error *error)
     return HF_OK;
 }
 
-void hf__cluster_close(struct cluster *cluster)
+void hf__cluster_close(struct cluster *cluster, void (*disconnect)(struct redis *node))
 {
     struct hf_link *link;
     hf__timer_stop(loop_of(cluster), &cluster->again);
     while ((link = hf__list_pop(&cluster->parked)))
         hf__request_free(cluster->front, hf__request_at(link));
     for (unsigned i = 0; i < cluster->node_count; i++)
-        hf__redis_disconnect(cluster->nodes[i]);
+        disconnect(cluster->nodes[i]);
     for (unsigned i = 0; i < cluster->node_count; i++)
         free(cluster->nodes[i]);
     free(cluster);

@@ -17,6 +17,8 @@
 
 struct cluster {
     struct redis *front;
+    /* NULL: out of memory. */
+    struct redis *(*new_node)(struct redis *front);
     struct redis *nodes[REDIS_NODES_MAX]; /* stay until the client is closed */
     unsigned node_count;
     uint16_t owner[REDIS_SLOTS]; /* the node's number plus 1; 0: unknown */
@@ -29,11 +31,10 @@ struct cluster {
 };
 
 /* HF_OK, or a code with *error filled. */
-int hf__cluster_open(struct redis *front, hf_error *error);
+int hf__cluster_open(struct redis *front, struct redis *(*new_node)(struct redis *front),
+                     hf_error *error);
 /* Ends all connections, then frees all nodes and the cluster. */
-void hf__cluster_close(struct cluster *cluster);
-/* Asks the node of request->slot, when it is known. */
-void hf__cluster_ask(struct cluster *cluster, struct redis_request *request);
+void hf__cluster_close(struct cluster *cluster, void (*disconnect)(struct redis *node));
 /* After an error: does the request go on to another node? */
 bool hf__cluster_redirects(struct connection *connection, struct redis_request *request,
                            const redisReply *error);
