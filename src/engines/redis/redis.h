@@ -207,7 +207,7 @@ void hf__renewals_open(struct redis *redis);
 void hf__renewals_close(struct redis *redis);
 void hf__renewals_forget(struct redis *redis, struct hf_op *op);
 
-/* ---- change.c, inspect.c, survey.c ---- */
+/* ---- change.c, listing.c, survey.c ---- */
 
 void hf__redis_change(struct hf_engine *engine, struct hf_oneshot *change);
 void hf__redis_detach(struct hf_engine *engine, struct hf_oneshot *change);

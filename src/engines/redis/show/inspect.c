@@ -6,15 +6,12 @@
 #include "base/wait_graph.h"
 #include "engines/redis/kinds/keys.h"
 #include "engines/redis/kinds/kinds.h"
-#include "engines/redis/topology/cluster.h"
 #include "listing.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #define WAITERS_SHOWN_MAX 10000
-/* The list of more clients would be more than one answer may be. */
-#define CLIENTS_MAX 2000
 /* Where the UUID of a client has its version. */
 #define VERSION_AT 14
 
@@ -128,6 +125,22 @@ void hf__listing_fail(struct connection *connection, const struct redis_request 
         hf__request_failed(connection, request, reply, query->name, &query->error, &definite);
 }
 
+void hf__listing_free(struct listing *listing)
+{
+    hf__link_remove(&listing->link);
+    hf__client_names_release(&listing->owners);
+    hf__seen_set_release(&listing->shown);
+    free(listing);
+}
+
+void hf__listing_end(struct listing *listing)
+{
+    struct hf_oneshot *query = listing->query;
+    struct redis *front = listing->at->front;
+    hf__listing_free(listing);
+    hf__oneshot_done(&front->base, query);
+}
+
 static void send_look(struct connection *connection, struct redis_request *request)
 {
     const struct found *found = request->memory;
@@ -188,7 +201,7 @@ static void look_answered(struct connection *connection, struct redis_request *r
     hf__listing_end(listing);
 }
 
-static void look(struct listing *listing)
+void hf__listing_look_at_one(struct listing *listing)
 {
     const struct hf_oneshot *query = listing->query;
     struct redis_request *request =
@@ -197,111 +210,4 @@ static void look(struct listing *listing)
         hf__redis_ask(listing->at->front, request, query->name, query->name_length);
     else
         hf__listing_end(listing);
-}
-
-/* ---- connected clients ---- */
-
-/* The front of a cluster stands for the server of the name, or for the first one, which may not be
- * known yet. */
-void hf__listing_ask(struct listing *listing, struct redis_request *request,
-                     void (*send)(struct connection *, struct redis_request *),
-                     void (*answered)(struct connection *, struct redis_request *,
-                                      const redisReply *))
-{
-    const struct hf_oneshot *query = listing->query;
-    struct redis *redis = listing->at;
-    request->listing = listing;
-    request->send = send;
-    request->answered = answered;
-    request->slot = -1;
-    if (redis->cluster && redis == redis->front)
-        hf__redis_ask(redis, request, query->name, query->name_length);
-    else
-        hf__connection_ask(&redis->cmd, request);
-}
-
-static void go_on(struct listing *listing)
-{
-    if (listing->failed)
-        hf__listing_end(listing);
-    else if (listing->query->name)
-        look(listing);
-    else
-        hf__listing_scan(listing);
-}
-
-static void clients_answered(struct connection *connection, struct redis_request *request,
-                             const redisReply *reply)
-{
-    struct listing *listing = request->listing;
-    if (reply)
-        hf__client_names_read(&listing->owners, reply);
-    else
-        hf__listing_fail(connection, request, reply, listing);
-    hf__request_free(connection->redis, request);
-    go_on(listing);
-}
-
-static void send_clients(struct connection *connection, struct redis_request *request)
-{
-    struct command command;
-    hf__command_begin(&command, "CLIENT");
-    hf__command_print(&command, "LIST");
-    hf__connection_write(connection, request, &command);
-}
-
-/* A user that may not ask does without the names; but where a cluster's map is refused, it is not
- * asked. */
-static void count_answered(struct connection *connection, struct redis_request *request,
-                           const redisReply *reply)
-{
-    struct redis *redis = connection->redis;
-    struct listing *listing = request->listing;
-    char count[24];
-    listing->query->contacted |= reply != NULL;
-    if (!reply || request->unmapped)
-        hf__listing_fail(connection, request, reply, listing);
-    hf__reply_info(reply, "connected_clients", count, sizeof count);
-    hf__request_free(redis, request);
-    listing->at = redis;
-    bool can_be_asked = *count && strtoul(count, NULL, 10) <= CLIENTS_MAX;
-    request = can_be_asked && !listing->failed ? hf__request_new(redis) : NULL;
-    if (request)
-        hf__listing_ask(listing, request, send_clients, clients_answered);
-    else
-        go_on(listing);
-}
-
-static void send_count(struct connection *connection, struct redis_request *request)
-{
-    struct command command;
-    hf__command_begin(&command, "INFO");
-    hf__command_print(&command, "clients");
-    hf__connection_write(connection, request, &command);
-}
-
-void hf__listing_begin(struct listing *listing)
-{
-    struct redis_request *request = hf__request_new(listing->at);
-    hf__client_names_release(&listing->owners);
-    if (request)
-        hf__listing_ask(listing, request, send_count, count_answered);
-    else
-        go_on(listing);
-}
-
-void hf__redis_inspect(struct hf_engine *engine, struct hf_oneshot *query)
-{
-    struct redis *redis = (struct redis *)engine;
-    struct listing *listing = hf__calloc(1, sizeof *listing);
-    hf__batch_flush(redis);
-    if (!listing) {
-        query->code = HF_ENOMEM;
-        hf__oneshot_done(engine, query);
-        return;
-    }
-    listing->query = query;
-    listing->at = redis;
-    hf__list_append(&redis->listings, &listing->link);
-    hf__listing_begin(listing);
 }

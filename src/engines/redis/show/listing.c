@@ -1,12 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Showing everything that is in use, as far as it can be found: by the tokens, which every grant of
- * ours leaves for most of a day; by the mark of a kind that has none; and by the queues. */
+/* A look from its beginning: which clients are connected, then the one name, or everything that is
+ * in use, as far as it can be found: by the tokens, which every grant of ours leaves for most of a
+ * day; by the mark of a kind that has none; and by the queues. */
 #include "listing.h"
+#include "base/testing.h"
 #include "engines/redis/kinds/keys.h"
 #include "engines/redis/topology/cluster.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+/* The list of more clients would be more than one answer may be. */
+#define CLIENTS_MAX 2000
 
 /* How many keys the server looks at for one answer, which takes it about a millisecond. */
 #define SCAN_COUNT "4000"
@@ -30,6 +35,25 @@ static const struct {
     { REDIS_PLACES_PREFIX, true }, /* and for anything else */
 };
 
+/* The front of a cluster stands for the server of the name, or for the first one, which may not be
+ * known yet. */
+static void ask_server(struct listing *listing, struct redis_request *request,
+                       void (*send)(struct connection *, struct redis_request *),
+                       void (*answered)(struct connection *, struct redis_request *,
+                                        const redisReply *))
+{
+    const struct hf_oneshot *query = listing->query;
+    struct redis *redis = listing->at;
+    request->listing = listing;
+    request->send = send;
+    request->answered = answered;
+    request->slot = -1;
+    if (redis->cluster && redis == redis->front)
+        hf__redis_ask(redis, request, query->name, query->name_length);
+    else
+        hf__connection_ask(&redis->cmd, request);
+}
+
 /* Is there another server to look through? */
 static bool goes_on(struct listing *listing)
 {
@@ -40,30 +64,17 @@ static bool goes_on(struct listing *listing)
     return next != NULL;
 }
 
-static void free_listing(struct listing *listing)
-{
-    hf__link_remove(&listing->link);
-    hf__client_names_release(&listing->owners);
-    hf__seen_set_release(&listing->shown);
-    free(listing);
-}
-
-void hf__listing_end(struct listing *listing)
-{
-    struct hf_oneshot *query = listing->query;
-    struct redis *front = listing->at->front;
-    free_listing(listing);
-    hf__oneshot_done(&front->base, query);
-}
+static void begin_at_server(struct listing *listing);
+static void scan(struct listing *listing);
 
 static void page_seen(struct listing *listing)
 {
     if (listing->failed || listing->query->unwanted)
         hf__listing_end(listing);
     else if (listing->cursor != 0)
-        hf__listing_scan(listing);
+        scan(listing);
     else if (goes_on(listing))
-        hf__listing_begin(listing);
+        begin_at_server(listing);
     else
         hf__listing_end(listing);
 }
@@ -174,7 +185,7 @@ static void send_scan(struct connection *connection, struct redis_request *reque
     hf__connection_write(connection, request, &command);
 }
 
-void hf__listing_scan(struct listing *listing)
+static void scan(struct listing *listing)
 {
     struct redis_request *request = hf__request_new(listing->at);
     if (!request) {
@@ -183,12 +194,102 @@ void hf__listing_scan(struct listing *listing)
         page_seen(listing);
         return;
     }
-    hf__listing_ask(listing, request, send_scan, scan_answered);
+    ask_server(listing, request, send_scan, scan_answered);
+}
+
+/* ---- connected clients ---- */
+
+static void go_on(struct listing *listing)
+{
+    if (listing->failed)
+        hf__listing_end(listing);
+    else if (listing->query->name)
+        hf__listing_look_at_one(listing);
+    else
+        scan(listing);
+}
+
+static void clients_answered(struct connection *connection, struct redis_request *request,
+                             const redisReply *reply)
+{
+    struct listing *listing = request->listing;
+    if (reply)
+        hf__client_names_read(&listing->owners, reply);
+    else
+        hf__listing_fail(connection, request, reply, listing);
+    hf__request_free(connection->redis, request);
+    go_on(listing);
+}
+
+static void send_clients(struct connection *connection, struct redis_request *request)
+{
+    struct command command;
+    hf__command_begin(&command, "CLIENT");
+    hf__command_print(&command, "LIST");
+    hf__connection_write(connection, request, &command);
+}
+
+/* A user that may not ask does without the names; but where a cluster's map is refused, it is not
+ * asked. */
+static void count_answered(struct connection *connection, struct redis_request *request,
+                           const redisReply *reply)
+{
+    struct redis *redis = connection->redis;
+    struct listing *listing = request->listing;
+    char count[24];
+    listing->query->contacted |= reply != NULL;
+    if (!reply || request->unmapped)
+        hf__listing_fail(connection, request, reply, listing);
+    hf__reply_info(reply, "connected_clients", count, sizeof count);
+    hf__request_free(redis, request);
+    listing->at = redis;
+    bool can_be_asked = *count && strtoul(count, NULL, 10) <= CLIENTS_MAX;
+    request = can_be_asked && !listing->failed ? hf__request_new(redis) : NULL;
+    if (request)
+        ask_server(listing, request, send_clients, clients_answered);
+    else
+        go_on(listing);
+}
+
+static void send_count(struct connection *connection, struct redis_request *request)
+{
+    struct command command;
+    hf__command_begin(&command, "INFO");
+    hf__command_print(&command, "clients");
+    hf__connection_write(connection, request, &command);
+}
+
+static void begin_at_server(struct listing *listing)
+{
+    struct redis_request *request = hf__request_new(listing->at);
+    hf__client_names_release(&listing->owners);
+    if (request)
+        ask_server(listing, request, send_count, count_answered);
+    else
+        go_on(listing);
+}
+
+/* ---- beginning and ending ---- */
+
+void hf__redis_inspect(struct hf_engine *engine, struct hf_oneshot *query)
+{
+    struct redis *redis = (struct redis *)engine;
+    struct listing *listing = hf__calloc(1, sizeof *listing);
+    hf__batch_flush(redis);
+    if (!listing) {
+        query->code = HF_ENOMEM;
+        hf__oneshot_done(engine, query);
+        return;
+    }
+    listing->query = query;
+    listing->at = redis;
+    hf__list_append(&redis->listings, &listing->link);
+    begin_at_server(listing);
 }
 
 void hf__inspect_close(struct redis *redis)
 {
     struct hf_link *link;
     while ((link = hf__list_pop(&redis->listings)))
-        free_listing(HF_CONTAINER(link, struct listing, link));
+        hf__listing_free(HF_CONTAINER(link, struct listing, link));
 }

@@ -48,15 +48,10 @@ void hf__listing_show(const struct listing *listing, const struct found *found,
                       redisReply *const *parts);
 void hf__listing_fail(struct connection *connection, const struct redis_request *request,
                       const redisReply *reply, struct listing *listing);
-/* Asks listing->at. */
-void hf__listing_ask(struct listing *listing, struct redis_request *request,
-                     void (*send)(struct connection *, struct redis_request *),
-                     void (*answered)(struct connection *, struct redis_request *,
-                                      const redisReply *));
-/* Asks which clients are connected to listing->at, and then goes on: with the one name, or by
- * hf__listing_scan. */
-void hf__listing_begin(struct listing *listing);
-void hf__listing_scan(struct listing *listing);
+/* With the one name. */
+void hf__listing_look_at_one(struct listing *listing);
+/* Tells the core. */
 void hf__listing_end(struct listing *listing);
+void hf__listing_free(struct listing *listing);
 
 #endif
