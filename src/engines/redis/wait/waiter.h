@@ -14,7 +14,7 @@
 #define REDIS_QUEUE_LOOK_MS 3000
 #define REDIS_CHANNEL_BUCKETS 1024u
 
-/* ---- release_channel.c: hearing of releases ---- */
+/* ---- waiter.c: what both have in common ---- */
 
 /* An op that waits. */
 struct waiter {
@@ -31,6 +31,15 @@ struct waiter {
     int64_t granted_ms, not_before_ms;
 };
 
+/* The op's place among the waiters, made if there is none. NULL: no memory. */
+struct waiter *hf__waiter_of(struct redis *redis, struct hf_op *op);
+/* Does what is asked about reach the server that the pub/sub connection hears? A waiter that is
+ * told by another server is not told. */
+bool hf__listening_is_there(const struct redis *redis);
+void hf__listening_say(struct redis *redis, const char *word, const char *channel, size_t length);
+
+/* ---- release_channel.c: hearing of releases ---- */
+
 /* The op is woken when its lock's release is heard of, or may have been missed. False: no memory.
  */
 bool hf__release_channel_join(struct redis *redis, struct hf_op *op);
@@ -41,8 +50,6 @@ bool hf__release_channel_sure(const struct hf_op *op);
 void hf__release_channels_open(struct redis *redis);
 void hf__release_channels_close(struct redis *redis);
 
-/* The op's place among the waiters, made if there is none. NULL: no memory. */
-struct waiter *hf__waiter_of(struct redis *redis, struct hf_op *op);
 /* It does not wait any more, for anything. */
 void hf__waiter_leave(struct hf_op *op);
 
@@ -50,11 +57,6 @@ void hf__waiter_leave(struct hf_op *op);
  * `left_ms`: when the lock may be free, or -1. */
 int64_t hf__waiter_pause_ms(struct redis *redis, const struct redis_request *request,
                             int64_t left_ms);
-
-/* Does what is asked about reach the server that the pub/sub connection hears? A waiter that is
- * told by another server is not told. */
-bool hf__listening_is_there(const struct redis *redis);
-void hf__listening_say(struct redis *redis, const char *word, const char *channel, size_t length);
 
 /* ---- grant_channel.c: hearing of grants ---- */
 
