@@ -47,9 +47,7 @@ static struct redis *new_redis(const struct hf_host *host, const struct redis_se
     write_uuid(redis, host->id);
     hf__free_list_init(&redis->free_requests, sizeof(struct redis_request));
     hf__link_init(&redis->listings);
-    hf__connection_init(&redis->cmd, redis);
-    hf__connection_init(&redis->pubsub, redis);
-    hf__connection_init(&redis->replicas, redis);
+    hf__connections_open(redis);
     hf__sentinel_watch_open(redis);
     hf__replica_wait_open(redis);
     hf__release_channels_open(redis);

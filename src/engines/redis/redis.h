@@ -128,6 +128,10 @@ static inline bool hf__redis_is_part(const struct redis *redis)
 void hf__redis_ask(struct redis *redis, struct redis_request *request, const char *name,
                    size_t length);
 
+/* ---- connections.c: what the connections to a server with locks are for ---- */
+
+void hf__connections_open(struct redis *redis);
+
 /* ---- lock.c: the life of a claim ---- */
 
 void hf__redis_attempt(struct hf_engine *engine, struct hf_op *op);
@@ -192,10 +196,6 @@ void hf__replica_wait_close(struct redis *redis);
 
 /* There is a connection to the master. */
 void hf__sentinel_watch_begin(struct redis *redis);
-/* Which sentinel the sentinel connection goes to next. */
-unsigned hf__sentinel_watched(struct connection *link);
-/* What is said first on a connection to a sentinel. */
-void hf__sentinel_greet(struct connection *link);
 void hf__sentinel_watch_open(struct redis *redis);
 void hf__sentinel_watch_close(struct redis *redis);
 

@@ -331,6 +331,8 @@ bool hf__cluster_redirects(struct connection *connection, struct redis_request *
                            const redisReply *error)
 {
     struct cluster *cluster = connection->redis->cluster;
+    if (!cluster)
+        return false;
     bool moved = hf__reply_says(error, "MOVED "), asks = hf__reply_says(error, "ASK ");
     unsigned slot;
     bool down = hf__reply_says(error, "CLUSTERDOWN");

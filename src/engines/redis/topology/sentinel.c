@@ -109,6 +109,35 @@ void hf__sentinel_place(const struct redis *redis, unsigned sentinel, struct hf_
     ret->place.limit_ms = settings->timeout_ms / SENTINEL_SHARE;
 }
 
+static void authenticated(struct connection *link, struct redis_request *request,
+                          const redisReply *reply)
+{
+    hf__request_free(link->redis, request);
+    if (reply && reply->type == REDIS_REPLY_ERROR)
+        hf__peer_break(&link->peer, HF_DENIED, 0, "%.150s", reply->str);
+}
+
+void hf__sentinel_greet(struct connection *link)
+{
+    const char *password = link->redis->settings.sentinel_password;
+    struct redis_request *request;
+    struct command command;
+    if (password && (request = hf__request_new(link->redis))) {
+        request->answered = authenticated;
+        hf__command_begin(&command, "AUTH");
+        hf__command_add(&command, password, strlen(password));
+        hf__connection_write(link, request, &command);
+    }
+    hf__connection_greeted(link);
+}
+
+static bool place(struct connection *search, struct hf_peer_try *ret)
+{
+    hf__sentinel_place(search->redis, search->redis->sentinel, ret);
+    hf__url_write_place(search->master_host, REDIS_HOST_SIZE, ret->place.host, ret->place.port);
+    return true;
+}
+
 /* Each on a connection of its own, which ends with its answer. */
 static void ask_one(struct connection *connection)
 {
@@ -126,10 +155,12 @@ static void ask_one(struct connection *connection)
 
 void hf__sentinel_find(struct connection *connection)
 {
+    static const struct connection_use use = { .store = "Sentinel",
+                                               .place = place,
+                                               .greet = hf__sentinel_greet };
     struct redis *redis = connection->redis;
     if (!connection->search && (connection->search = hf__calloc(1, sizeof *connection->search))) {
-        connection->search->to_sentinel = true;
-        hf__connection_init(connection->search, redis);
+        hf__connection_init(connection->search, redis, &use);
         connection->search->peer.config.shown = connection->search->master_host;
         /* mutant: silent-sentinel-is-waited-for */
         connection->search->peer.silence_ms = redis->settings.timeout_ms / SENTINEL_SHARE;

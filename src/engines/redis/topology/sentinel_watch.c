@@ -100,7 +100,7 @@ void hf__sentinel_watch_begin(struct redis *redis)
 }
 
 /* Begins with the sentinel that has named the master; after a failure the next one has its turn. */
-unsigned hf__sentinel_watched(struct connection *link)
+static bool place(struct connection *link, struct hf_peer_try *ret)
 {
     struct redis *redis = link->redis;
     if (link->peer.openings == 0 && link->peer.failures == 0)
@@ -108,36 +108,17 @@ unsigned hf__sentinel_watched(struct connection *link)
     else if (link->peer.failures > 0)
         link->named_by = (link->named_by + 1) % redis->settings.sentinel_count;
     redis->watch_agreed = false;
-    return link->named_by;
-}
-
-static void authenticated(struct connection *link, struct redis_request *request,
-                          const redisReply *reply)
-{
-    hf__request_free(link->redis, request);
-    if (reply && reply->type == REDIS_REPLY_ERROR)
-        hf__peer_break(&link->peer, HF_DENIED, 0, "%.150s", reply->str);
-}
-
-void hf__sentinel_greet(struct connection *link)
-{
-    const char *password = link->redis->settings.sentinel_password;
-    struct redis_request *request;
-    struct command command;
-    if (password && (request = hf__request_new(link->redis))) {
-        request->answered = authenticated;
-        hf__command_begin(&command, "AUTH");
-        hf__command_add(&command, password, strlen(password));
-        hf__connection_write(link, request, &command);
-    }
-    hf__connection_greeted(link);
+    hf__sentinel_place(redis, link->named_by, ret);
+    return true;
 }
 
 void hf__sentinel_watch_open(struct redis *redis)
 {
+    static const struct connection_use use = { .store = "Sentinel",
+                                               .place = place,
+                                               .greet = hf__sentinel_greet };
     hf__timer_init(&redis->watch, watch_timer_fired);
-    redis->sentinel_link.to_sentinel = true;
-    hf__connection_init(&redis->sentinel_link, redis);
+    hf__connection_init(&redis->sentinel_link, redis, &use);
 }
 
 void hf__sentinel_watch_close(struct redis *redis)

@@ -163,7 +163,7 @@ static void dismissed(struct redis *redis, const char *name)
     deafen(redis, *found);
 }
 
-static void pushed(struct connection *connection, const redisReply *reply)
+void hf__release_channels_pushed(struct connection *connection, const redisReply *reply)
 {
     struct redis *redis = connection->redis;
     hf__pubsub_heartbeat_heard(redis);
@@ -199,18 +199,18 @@ static void for_all(struct redis *redis, void (*act)(struct redis *, struct chan
         }
 }
 
-static void ready(struct connection *connection)
+void hf__release_channels_ready(struct redis *redis)
 {
-    for_all(connection->redis, listen_to); /* mutant: none-hears-that-listening */
-    hf__grant_channel_ready(connection->redis);
-    hf__pubsub_heartbeat_begin(connection->redis);
+    for_all(redis, listen_to); /* mutant: none-hears-that-listening */
+    hf__grant_channel_ready(redis);
+    hf__pubsub_heartbeat_begin(redis);
 }
 
-static void lost(struct connection *connection)
+void hf__release_channels_lost(struct redis *redis)
 {
-    hf__pubsub_heartbeat_end(connection->redis);
-    for_all(connection->redis, deafen);
-    hf__grant_channel_lost(connection->redis);
+    hf__pubsub_heartbeat_end(redis);
+    for_all(redis, deafen);
+    hf__grant_channel_lost(redis);
 }
 
 void hf__release_channels_open(struct redis *redis)
@@ -218,9 +218,6 @@ void hf__release_channels_open(struct redis *redis)
     hf__pubsub_heartbeat_init(redis);
     hf__link_init(&redis->waiters);
     hf__link_init(&redis->free_waiters);
-    redis->pubsub.ready = ready;
-    redis->pubsub.lost = lost;
-    redis->pubsub.pushed = pushed;
 }
 
 void hf__release_channels_close(struct redis *redis)

@@ -47,6 +47,10 @@ bool hf__release_channel_join(struct redis *redis, struct hf_op *op);
 void hf__release_channel_quit(struct hf_op *op);
 /* Is the server known to tell us? */
 bool hf__release_channel_sure(const struct hf_op *op);
+/* The pub/sub connection is ready; is lost; the server says something there. */
+void hf__release_channels_ready(struct redis *redis);
+void hf__release_channels_lost(struct redis *redis);
+void hf__release_channels_pushed(struct connection *connection, const redisReply *reply);
 void hf__release_channels_open(struct redis *redis);
 void hf__release_channels_close(struct redis *redis);
 
@@ -75,7 +79,7 @@ void hf__grant_channel_init(struct redis *redis);
 void hf__grant_channel_join(struct redis *redis, struct hf_op *op);
 /* A grant is heard of. */
 bool hf__grant_channel_is_sure(const struct redis *redis);
-/* The pub/sub connection is ready; is lost; the server says that it tells us; has told us. */
+/* The same; the server says that it tells us; has told us. */
 void hf__grant_channel_ready(struct redis *redis);
 void hf__grant_channel_lost(struct redis *redis);
 void hf__grant_channel_confirmed(struct redis *redis);

@@ -2,7 +2,7 @@
 /* A connection that comes back by itself: where it goes, how commands and replies are matched, and
  * what its end means. When it is lost, every request that was out or has waited for it is
  * unanswered. */
-#include "engines/redis/topology/cluster.h"
+#include "engines/redis/redis.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -40,21 +40,19 @@ static void forget_connection(struct connection *connection)
     connection->known_scripts = 0;
 }
 
+void hf__connection_fail(struct connection *connection)
+{
+    forget_connection(connection);
+    hf__pipeline_fail(&connection->pipeline, true);
+}
+
 static void failed(struct hf_peer *peer, enum hf_peer_state was)
 {
     struct connection *connection = connection_of(peer);
-    struct redis *redis = connection->redis;
-    /* mutant: idle-client-of-cluster */
-    bool concerns_cluster = redis->cluster && hf__cluster_is_concerned(connection, was);
-    if (redis->settings.master && was != HF_PEER_FINDING && was != HF_PEER_READY &&
-        !connection->to_sentinel)
-        hf__sentinel_doubt(connection);
-    forget_connection(connection);
-    hf__pipeline_fail(&connection->pipeline, true);
-    if (was == HF_PEER_READY && connection->lost)
-        connection->lost(connection);
-    if (concerns_cluster) /* mutant: broken-connection-is-no-reason */
-        hf__cluster_suspects(redis->cluster);
+    if (connection->use->failed)
+        connection->use->failed(connection, was);
+    else
+        hf__connection_fail(connection);
 }
 
 /* ---- writing ---- */
@@ -127,28 +125,44 @@ void hf__connection_ask(struct connection *connection, struct redis_request *req
 
 /* ---- reading ---- */
 
+/* The server may refuse the client before it reads anything, which looks like the answer to the
+ * first command, whatever that is. */
+static void check_door(struct connection *connection, const redisReply *reply)
+{
+    if (strstr(reply->str, "max number of clients"))
+        hf__peer_break(&connection->peer, HF_ELIMIT, 0,
+                       "it has as many clients as its maxclients allows; raise maxclients, "
+                       "or end connections that are not needed: %.80s",
+                       reply->str);
+    else if (strstr(reply->str, "protected mode"))
+        hf__peer_break(&connection->peer, HF_DENIED, 0,
+                       "it is in protected mode, and so refuses clients on other machines; "
+                       "set a password there (requirepass), or protected-mode no where its "
+                       "network is trusted");
+}
+
 static void take_reply(struct connection *connection, const redisReply *reply)
 {
     struct redis_request *request =
         (struct redis_request *)hf__pipeline_replied(&connection->pipeline);
     if (!request) {
-        if (connection->pushed)
-            connection->pushed(connection, reply);
+        if (connection->use->pushed)
+            connection->use->pushed(connection, reply);
         else
             hf__peer_break(&connection->peer, HF_ECORRUPT, 0, "a reply without a request");
         return;
     }
     /* mutant: server-that-is-full-looks-like */
     if (connection->peer.state == HF_PEER_GREETING && reply->type == REDIS_REPLY_ERROR)
-        hf__greeting_check_door(connection, reply);
+        check_door(connection, reply);
     if (request->send && reply->type == REDIS_REPLY_ERROR && hf__reply_says(reply, "NOSCRIPT") &&
         request->repeats++ < REDIS_REPEATS_MAX) {
         connection->known_scripts = 0;
         request->send(connection, request); /* mutant: scripts-that-server */
         return;
     }
-    if (request->send && reply->type == REDIS_REPLY_ERROR && connection->redis->cluster &&
-        hf__cluster_redirects(connection, request, reply))
+    if (request->send && reply->type == REDIS_REPLY_ERROR && connection->use->redirects &&
+        connection->use->redirects(connection, request, reply))
         return;
     request->answered(connection, request, reply);
     /* It was a master when we connected; where that is now is found by connecting again. */
@@ -183,20 +197,8 @@ static void take_bytes(struct hf_peer *peer, const char *bytes, size_t length)
 static bool place(struct hf_peer *peer, struct hf_peer_try *ret)
 {
     struct connection *connection = connection_of(peer);
-    struct redis *redis = connection->redis;
-    ret->place = redis->settings.place;
     ret->limit_ms = 0; /* each request of the handshake has the limit of requests */
-    if (connection == &redis->sentinel_link) {
-        hf__sentinel_place(redis, hf__sentinel_watched(connection), ret);
-    } else if (connection->to_sentinel) {
-        hf__sentinel_place(redis, redis->sentinel, ret);
-        hf__url_write_place(connection->master_host, REDIS_HOST_SIZE, ret->place.host,
-                            ret->place.port);
-    } else if (redis->settings.master) {
-        hf__sentinel_find(connection);
-        return false;
-    }
-    return true;
+    return connection->use->place(connection, ret);
 }
 
 /* They leave right behind the greeting, which has said the password and the database. If either is
@@ -220,20 +222,9 @@ static void greet(struct hf_peer *peer)
     connection->reader = hf__reply_reader();
     if (!connection->reader)
         hf__peer_break(peer, HF_ENOMEM, 0, "out of memory for a connection");
-    else if (connection->to_sentinel)
-        hf__sentinel_greet(connection);
     else
-        hf__handshake_begin(connection);
+        connection->use->greet(connection);
     send_early(connection);
-}
-
-/* The command connection may have come back to another server. The listening one would stay at the
- * old server for as long as that lives: grants at the new one would not be heard. */
-static void follow(struct redis *redis)
-{
-    if (hf__connection_is_ready(&redis->pubsub) &&
-        !hf__connections_surely_match(&redis->cmd, &redis->pubsub))
-        hf__peer_break(&redis->pubsub.peer, HF_UNREACHABLE, 0, "requests go to another server now");
 }
 
 void hf__connection_greeted(struct connection *connection)
@@ -242,23 +233,19 @@ void hf__connection_greeted(struct connection *connection)
     hf__peer_ready(&connection->peer);
     if (!hf__connection_is_ready(connection))
         return;
-    if (connection == &connection->redis->cmd) /* mutant: listening-connection */
-        follow(connection->redis);
+    if (connection->use->ready)
+        connection->use->ready(connection);
     while (!connection->peer.failing && (item = hf__pipeline_next(&connection->pipeline))) {
         struct redis_request *request = (struct redis_request *)item;
         request->send(connection, request);
     }
-    if (connection->ready)
-        connection->ready(connection);
-    if (!connection->to_sentinel)
-        hf__sentinel_watch_begin(connection->redis);
 }
 
 static bool needed(struct hf_peer *peer)
 {
     const struct connection *connection = connection_of(peer);
     return !hf__list_empty(&connection->pipeline.waiting) ||
-           (connection->pushed && !hf__list_empty(&connection->redis->waiters));
+           (connection->use->pushed && !hf__list_empty(&connection->redis->waiters));
 }
 
 /* ---- beginning and ending ---- */
@@ -266,20 +253,22 @@ static bool needed(struct hf_peer *peer)
 static int64_t oldest(struct hf_peer *peer)
 {
     struct connection *connection = connection_of(peer);
-    if (peer->state == HF_PEER_READY && connection == &connection->redis->pubsub)
-        return hf__pubsub_heartbeat_oldest_ms(connection->redis);
+    if (peer->state == HF_PEER_READY && connection->use->oldest_ms)
+        return connection->use->oldest_ms(connection->redis);
     return hf__pipeline_oldest_ms(&connection->pipeline);
 }
 
-void hf__connection_init(struct connection *connection, struct redis *redis)
+void hf__connection_init(struct connection *connection, struct redis *redis,
+                         const struct connection_use *use)
 {
     static const struct hf_peer_callbacks callbacks = { place,  greet,  take_bytes,
                                                         failed, needed, oldest };
     connection->redis = redis;
+    connection->use = use;
     hf__peer_init(&connection->peer,
                   &(struct hf_peer_config){ .host = redis->base.host,
                                             .callbacks = &callbacks,
-                                            .store = connection->to_sentinel ? "Sentinel" : "Redis",
+                                            .store = use->store,
                                             .shown = redis->settings.shown,
                                             .place_count = 1,
                                             .timeout_ms = redis->settings.timeout_ms });

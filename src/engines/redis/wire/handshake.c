@@ -21,20 +21,6 @@ static void greet(struct connection *connection, struct command *command,
     hf__connection_write(connection, request, command);
 }
 
-void hf__greeting_check_door(struct connection *connection, const redisReply *reply)
-{
-    if (strstr(reply->str, "max number of clients"))
-        hf__peer_break(&connection->peer, HF_ELIMIT, 0,
-                       "it has as many clients as its maxclients allows; raise maxclients, "
-                       "or end connections that are not needed: %.80s",
-                       reply->str);
-    else if (strstr(reply->str, "protected mode"))
-        hf__peer_break(&connection->peer, HF_DENIED, 0,
-                       "it is in protected mode, and so refuses clients on other machines; "
-                       "set a password there (requirepass), or protected-mode no where its "
-                       "network is trusted");
-}
-
 static void must_be_ok(struct connection *connection, struct redis_request *request,
                        const redisReply *reply)
 {
