@@ -38,11 +38,36 @@ static void write_whole(struct connection *connection, struct redis_request *who
     hf__connection_write(connection, whole, &command);
 }
 
-void hf__batch_send(struct connection *connection, struct redis_request *whole)
+void hf__batch_leaves(struct connection *connection, struct redis_request *request)
+{
+    struct redis *redis = connection->redis;
+    struct hf_op *op = request->op;
+    const struct waiter *waiter = op->engine.pointer;
+    /* A request that is out, and is sent again, has done nothing: the server does not know the
+     * script, or another node of the cluster has the slot. */
+    if (op->engine.known.asked) /* mutant: request-sent-again-did-nothing */
+        hf__known_reply(&op->engine.known, HF_WORD_NEVER);
+    if (request->asked == HF_ASKED_RELEASE && (op->engine.word[1] & REDIS_CONTENDED))
+        hf__fast_enqueue_ask_clock(connection);
+    if (request->asked != HF_ASKED_TRY && request->asked != HF_ASKED_ATTEMPT)
+        return;
+    if (waiter && waiter->redis != redis)
+        hf__waiter_leave(op);
+    hf__token_floor_raise(connection, op);
+    request->listened = hf__grant_channel_is_sure(redis);
+    op->engine.word[1] &= ~(uint64_t)REDIS_LISTENS;
+    op->engine.word[1] |= request->listened ? REDIS_LISTENS : 0;
+    /* The word of a grant may come before the refusal that it follows. */
+    /* mutant: grant-that-comes */
+    if (request->listened && op->in.enqueue && request->kind->grants)
+        hf__grant_channel_join(redis, op);
+}
+
+static void send_whole(struct connection *connection, struct redis_request *whole)
 {
     unsigned count = 0;
     HF_LIST_FOREACH (link, following, &whole->parts) {
-        hf__lock_leaves(connection, hf__request_at(link));
+        hf__batch_leaves(connection, hf__request_at(link));
         count++;
     }
     write_whole(connection, whole, count);
@@ -93,7 +118,7 @@ static void whole_answered(struct connection *connection, struct redis_request *
             part->answered(connection, part, answer);
             continue;
         }
-        hf__lock_executed(part->op); /* mutant: owner-may-have-let-go-already */
+        hf__request_executed(part); /* mutant: owner-may-have-let-go-already */
         ask_alone(redis, part);
     }
     hf__request_free(redis, whole);
@@ -158,7 +183,7 @@ static void ask_some(struct redis *redis, struct hf_link *requests)
     filling.count = 0;
     unsigned looked_at = 0;
     whole->many = first->many;
-    whole->send = hf__batch_send;
+    whole->send = send_whole;
     whole->answered = whole_answered;
     HF_LIST_FOREACH (link, following, requests) {
         struct redis_request *next = hf__request_at(link);

@@ -26,7 +26,7 @@ static void failed(struct connection *connection, enum hf_peer_state was)
         hf__sentinel_doubt(connection);
     hf__connection_fail(connection);
     if (concerns_cluster) /* mutant: broken-connection-is-no-reason */
-        hf__cluster_suspects(redis->cluster);
+        hf__cluster_want_map(redis->cluster);
 }
 
 /* It may have come back to another server. The listening one would stay at the old server for as

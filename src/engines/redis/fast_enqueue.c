@@ -26,8 +26,8 @@ static struct handed_on *note_of(struct redis *redis, const struct hf_op *op, ui
     return &redis->handed_on[*name % REDIS_HANDED_ON];
 }
 
-void hf__fast_enqueue_clock_answered(struct connection *connection, struct redis_request *request,
-                                     const redisReply *reply)
+static void clock_answered(struct connection *connection, struct redis_request *request,
+                           const redisReply *reply)
 {
     struct redis *redis = connection->redis;
     const int64_t most_s = INT64_MAX / 1000000 - 1;
@@ -37,6 +37,20 @@ void hf__fast_enqueue_clock_answered(struct connection *connection, struct redis
     bool sound = seconds >= 0 && seconds <= most_s && us >= 0 && us < 1000000;
     redis->server_us = sound ? seconds * 1000000 + us : 0;
     hf__request_free(redis, request);
+}
+
+/* A server writes first to the connection that it has spoken on last. With a reply to us already on
+ * its way when the lock goes to a waiter, the waiter hears of it before we hear of our release. The
+ * clock in that reply helps a claim that comes back at once. */
+void hf__fast_enqueue_ask_clock(struct connection *connection)
+{
+    struct redis_request *request = hf__request_new(connection->redis);
+    struct command command;
+    if (!request)
+        return;
+    request->answered = clock_answered;
+    hf__command_begin(&command, "TIME");
+    hf__connection_write(connection, request, &command);
 }
 
 void hf__fast_enqueue_note(struct redis *redis, const struct hf_op *op, bool handed_on)
@@ -100,25 +114,6 @@ static void holder_answered(struct connection *connection, struct redis_request 
     hf__request_free(connection->redis, request);
 }
 
-/* The holder's lease may be much shorter than ours: it was granted by a release, or asked for less.
- * Only what the key has left says when the lock can be free without a release. */
-static void life_left_answered(struct connection *connection, struct redis_request *request,
-                               const redisReply *reply)
-{
-    struct redis *redis = connection->redis;
-    struct hf_op *op = request->op;
-    if (!reply) {
-        hf__attempt_unanswered(connection, request, reply);
-    } else if (request->placed && hf__reply_number(reply) >= 0) {
-        /* mutant: place-is-looked-after */
-        hf__attempt_placed(redis, request, hf__reply_number(reply), false);
-    } else {
-        hf__fast_enqueue_note(redis, op, false);
-        hf__lock_executed(op); /* mutant: place-that-was-taken-without */
-        hf__connection_ask(connection, request);
-    }
-}
-
 static void write_place(struct connection *connection, struct redis_request *place,
                         const struct hf_op *op, int64_t comes_us)
 {
@@ -172,7 +167,6 @@ bool hf__fast_enqueue_ask(struct connection *connection, struct redis_request *r
     life->answered = hf__request_ignored;
     holder->answered = holder_answered;
     request->placed = false;
-    request->answered = life_left_answered;
     write_place(connection, place, op, comes_us);
     write_life(connection, life, op);
     write_about_name(connection, holder, "HKEYS", op);

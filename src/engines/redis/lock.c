@@ -39,45 +39,6 @@ static void set_lease(struct redis *redis, struct hf_op *op, int64_t asked_at_ms
 
 /* ---- requests leave ---- */
 
-/* A server writes first to the connection that it has spoken on last. With a reply to us already on
- * its way when the lock goes to a waiter, the waiter hears of it before we hear of our release. The
- * clock in that reply helps a claim that comes back at once (fast_enqueue.c). */
-static void let_the_waiter_be_first(struct connection *connection)
-{
-    struct redis_request *request = hf__request_new(connection->redis);
-    struct command command;
-    if (!request)
-        return;
-    request->answered = hf__fast_enqueue_clock_answered;
-    hf__command_begin(&command, "TIME");
-    hf__connection_write(connection, request, &command);
-}
-
-void hf__lock_leaves(struct connection *connection, struct redis_request *request)
-{
-    struct redis *redis = connection->redis;
-    struct hf_op *op = request->op;
-    const struct waiter *waiter = op->engine.pointer;
-    /* A request that is out, and is sent again, has done nothing: the server does not know the
-     * script, or another node of the cluster has the slot. */
-    if (op->engine.known.asked) /* mutant: request-sent-again-did-nothing */
-        hf__known_reply(&op->engine.known, HF_WORD_NEVER);
-    if (request->asked == HF_ASKED_RELEASE && (op->engine.word[1] & REDIS_CONTENDED))
-        let_the_waiter_be_first(connection);
-    if (request->asked != HF_ASKED_TRY && request->asked != HF_ASKED_ATTEMPT)
-        return;
-    if (waiter && waiter->redis != redis)
-        hf__waiter_leave(op);
-    hf__token_floor_raise(connection, op);
-    request->listened = hf__grant_channel_is_sure(redis);
-    op->engine.word[1] &= ~(uint64_t)REDIS_LISTENS;
-    op->engine.word[1] |= request->listened ? REDIS_LISTENS : 0;
-    /* The word of a grant may come before the refusal that it follows. */
-    /* mutant: grant-that-comes */
-    if (request->listened && op->in.enqueue && request->kind->grants)
-        hf__grant_channel_join(redis, op);
-}
-
 /* Whatever kind of thing was left under the key. `back`: it goes back under it. */
 static void write_attach(struct connection *connection, struct redis_request *request, bool back)
 {
@@ -111,17 +72,21 @@ void hf__lock_write_way_out(struct connection *connection, struct redis_request 
 
 static void attempt_answered(struct connection *connection, struct redis_request *request,
                              const redisReply *reply);
+static void life_left_answered(struct connection *connection, struct redis_request *request,
+                               const redisReply *reply);
 
 static void send_request(struct connection *connection, struct redis_request *request)
 {
     const struct hf_op *op = request->op;
     struct command command;
-    hf__lock_leaves(connection, request);
+    hf__batch_leaves(connection, request);
     if (request->asked == HF_ASKED_ATTACH) {
         write_attach(connection, request, false);
     } else if (request->asked > HF_ASKED_ATTACH) {
         hf__lock_write_way_out(connection, request);
-    } else if (!hf__fast_enqueue_ask(connection, request)) {
+    } else if (hf__fast_enqueue_ask(connection, request)) {
+        request->answered = life_left_answered;
+    } else {
         request->answered = attempt_answered;
         request->kind->acquire(connection, &command, op);
         hf__connection_write(connection, request, &command);
@@ -143,14 +108,6 @@ static void hear(struct connection *connection, struct redis_request *request,
         hf__known_reply(known, HF_WORD_NEVER);
     else if (reply && connection->last_one_ended && !hf__reply_is_open(reply))
         hf__known_settled(known);
-}
-
-void hf__lock_executed(struct hf_op *op)
-{
-    bool earlier_may_come = op->engine.known.before & HF_KNOWN_MAY_COME;
-    hf__known_reply(&op->engine.known, HF_WORD_OPEN);
-    if (!earlier_may_come)
-        hf__known_settled(&op->engine.known);
 }
 
 static void complete(struct redis *redis, struct redis_request *request)
@@ -238,8 +195,9 @@ static void undo(struct connection *connection, struct redis_request *request)
     hf__connection_ask(connection, request);
 }
 
-void hf__attempt_unanswered(struct connection *connection, struct redis_request *request,
-                            const redisReply *reply)
+/* For a reply that is missing, an error, or nonsense. */
+static void attempt_unanswered(struct connection *connection, struct redis_request *request,
+                               const redisReply *reply)
 {
     struct redis *redis = connection->redis;
     struct hf_op *op = request->op;
@@ -252,7 +210,7 @@ void hf__attempt_unanswered(struct connection *connection, struct redis_request 
     }
     /* The server does not roll back a script that it stops on its way. */
     if (reply && !request->unmapped) { /* mutant: owner-may-not-have-map-asks */
-        hf__lock_executed(op);
+        hf__request_executed(request);
         undo(connection, request); /* mutant: what-script-has-done */
         return;
     }
@@ -289,8 +247,8 @@ static void look_later(struct redis *redis, struct redis_request *request, int64
     finish_request(redis, request, word);
 }
 
-void hf__attempt_placed(struct redis *redis, struct redis_request *request, int64_t left_ms,
-                        bool others)
+/* It is refused, and may have its place in the queue. Other clients than ours may hold the lock. */
+static void placed(struct redis *redis, struct redis_request *request, int64_t left_ms, bool others)
 {
     struct hf_op *op = request->op;
     op->engine.word[1] = REDIS_CONTENDED;
@@ -311,7 +269,7 @@ static void refused(struct redis *redis, struct redis_request *request, const re
     int64_t left_ms = left->type == REDIS_REPLY_INTEGER ? left->integer : -1;
     bool has_place = op->in.enqueue && request->kind->queues;
     if (op->in.enqueue && hf__reply_is_array(reply, 3)) {
-        hf__attempt_placed(redis, request, left_ms, hf__reply_number(reply->element[2]) == 1);
+        placed(redis, request, left_ms, hf__reply_number(reply->element[2]) == 1);
         return;
     }
     op->engine.word[1] &= REDIS_STAYS;
@@ -321,9 +279,39 @@ static void refused(struct redis *redis, struct redis_request *request, const re
     look_later(redis, request, left_ms, has_place ? HF_WORD_QUEUED : HF_WORD_REFUSED);
 }
 
+/* The holder's lease may be much shorter than ours: it was granted by a release, or asked for less.
+ * Only what the key has left says when the lock can be free without a release. */
+static void life_left_answered(struct connection *connection, struct redis_request *request,
+                               const redisReply *reply)
+{
+    struct redis *redis = connection->redis;
+    struct hf_op *op = request->op;
+    if (!reply) {
+        attempt_unanswered(connection, request, reply);
+    } else if (request->placed && hf__reply_number(reply) >= 0) {
+        /* mutant: place-is-looked-after */
+        placed(redis, request, hf__reply_number(reply), false);
+    } else {
+        hf__fast_enqueue_note(redis, op, false);
+        hf__request_executed(request); /* mutant: place-that-was-taken-without */
+        hf__connection_ask(connection, request);
+    }
+}
+
 static void note_when_granted(const struct redis *redis, struct hf_op *op)
 {
     op->engine.word[1] |= (uint64_t)hf__loop_now(redis->base.host->loop) << REDIS_GRANTED_SHIFT;
+}
+
+/* A grant that may be forgotten in a failover is none yet: the core asks again, or releases it. */
+static void confirmed(struct redis *redis, struct redis_request *request, bool enough)
+{
+    if (enough) {
+        finish_request(redis, request, HF_WORD_GRANTED);
+        return;
+    }
+    hf__request_executed(request);
+    finish_request(redis, request, HF_WORD_OPEN);
 }
 
 /* The server has granted it. Where replicas are to confirm that, they are asked first. */
@@ -349,26 +337,15 @@ static void granted(struct redis *redis, struct redis_request *request, int64_t 
                        "Redis at %.100s: the last token of \"%.200s\" could not be raised to the "
                        "client's token_floor",
                        redis->settings.shown, op->in.name);
-        hf__attempt_confirmed(redis, request, false);
+        confirmed(redis, request, false);
         return;
     }
     /* Replicas have confirmed what is attached when it was granted. If one has not heard of the new
      * key, no other owner has the lock there. */
     if (redis->settings.replicas && !op->in.attach_key) /* mutant: in-cluster-no-replica-is-asked */
-        hf__replica_wait_wait(redis, request);
+        hf__replica_wait_wait(redis, request, confirmed);
     else
-        hf__attempt_confirmed(redis, request, true);
-}
-
-/* A grant that may be forgotten in a failover is none yet: the core asks again, or releases it. */
-void hf__attempt_confirmed(struct redis *redis, struct redis_request *request, bool enough)
-{
-    if (enough) {
-        finish_request(redis, request, HF_WORD_GRANTED);
-        return;
-    }
-    hf__lock_executed(request->op);
-    finish_request(redis, request, HF_WORD_OPEN);
+        confirmed(redis, request, true);
 }
 
 /* The reply's token, or NULL: it is not granted. In a batch, that alone is a grant. */
@@ -402,7 +379,7 @@ static void attempt_answered(struct connection *connection, struct redis_request
     } else if (word == -4) {
         finish_request(redis, request, HF_WORD_MISSING);
     } else {
-        hf__attempt_unanswered(connection, request, reply);
+        attempt_unanswered(connection, request, reply);
     }
 }
 
@@ -418,7 +395,7 @@ static void attach_answered(struct connection *connection, struct redis_request 
         if (word == 0 || word == 1)
             finish_request(connection->redis, request, HF_WORD_REFUSED);
         else
-            hf__attempt_unanswered(connection, request, reply);
+            attempt_unanswered(connection, request, reply);
         return;
     }
     if (hf__reply_is_array(reply, 5)) {

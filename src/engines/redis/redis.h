@@ -136,21 +136,8 @@ void hf__connections_open(struct redis *redis);
 
 void hf__redis_attempt(struct hf_engine *engine, struct hf_op *op);
 void hf__redis_release(struct hf_engine *engine, struct hf_op *op);
-/* Before a request is written, alone or in a batch. */
-void hf__lock_leaves(struct connection *connection, struct redis_request *request);
 /* Its release; or the attached lock goes back under its key, as no caller has heard of it. */
 void hf__lock_write_way_out(struct connection *connection, struct redis_request *request);
-/* There is a reply to it, so it will not be executed any more, but what it has left there is not
- * known. */
-void hf__lock_executed(struct hf_op *op);
-/* It is refused, and may have its place in the queue. Other clients than ours may hold the lock. */
-void hf__attempt_placed(struct redis *redis, struct redis_request *request, int64_t left_ms,
-                        bool others);
-/* What hf__replica_wait_wait was given comes back. */
-void hf__attempt_confirmed(struct redis *redis, struct redis_request *request, bool enough);
-/* For a reply that is missing, an error, or nonsense. */
-void hf__attempt_unanswered(struct connection *connection, struct redis_request *request,
-                            const redisReply *reply);
 
 /* ---- token_floor.c: the client's tokens are above a number ---- */
 
@@ -165,10 +152,10 @@ bool hf__token_floor_refuses(const struct redis *redis, const struct hf_op *op, 
 bool hf__fast_enqueue_is_between_two(struct redis *redis, const struct hf_op *op);
 /* A release has been answered; has it given the lock to another? */
 void hf__fast_enqueue_note(struct redis *redis, const struct hf_op *op, bool handed_on);
-/* For the answer to TIME, which is asked just before such a release. */
-void hf__fast_enqueue_clock_answered(struct connection *connection, struct redis_request *request,
-                                     const redisReply *reply);
-/* Writes the attempt, if it is surely refused; else false, and nothing is written. */
+/* Asks for the server's time, before such a release. */
+void hf__fast_enqueue_ask_clock(struct connection *connection);
+/* Writes the attempt, if it is surely refused: what is answered is how many ms the lock lives, and
+ * request->placed says whether it has its place. Else false, and nothing is written. */
 bool hf__fast_enqueue_ask(struct connection *connection, struct redis_request *request);
 
 /* ---- batch.c: what is asked in one turn goes in one call ---- */
@@ -176,10 +163,10 @@ bool hf__fast_enqueue_ask(struct connection *connection, struct redis_request *r
 /* Like hf__connection_ask on `cmd`, at the end of the turn; `many` may be NULL. */
 void hf__batch_ask(struct redis *redis, struct redis_request *request,
                    const struct redis_many *many);
+/* Before a request is written, alone or in a batch. */
+void hf__batch_leaves(struct connection *connection, struct redis_request *request);
 /* What has been asked so far goes before what is asked next. */
 void hf__batch_flush(struct redis *redis);
-/* As one call of the script. */
-void hf__batch_send(struct connection *connection, struct redis_request *whole);
 void hf__batch_open(struct redis *redis);
 void hf__batch_close(struct redis *redis);
 
@@ -187,7 +174,8 @@ void hf__batch_close(struct redis *redis);
 
 /* A granted request is kept until the replicas have been asked, and handed back. If they have not
  * got it, op->out.error says so. */
-void hf__replica_wait_wait(struct redis *redis, struct redis_request *request);
+void hf__replica_wait_wait(struct redis *redis, struct redis_request *request,
+                           void (*confirmed)(struct redis *, struct redis_request *, bool enough));
 void hf__replica_wait_why_silent(struct hf_engine *engine, struct hf_op *op, hf_error **error);
 void hf__replica_wait_open(struct redis *redis);
 void hf__replica_wait_close(struct redis *redis);

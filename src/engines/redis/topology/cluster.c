@@ -77,7 +77,7 @@ struct redis *hf__cluster_next(struct cluster *cluster, const struct redis *node
 
 static void begin_round(struct cluster *cluster);
 
-static void want_map(struct cluster *cluster)
+void hf__cluster_want_map(struct cluster *cluster)
 {
     int64_t now_ms = hf__loop_now(loop_of(cluster));
     int64_t next_ms = cluster->round ? cluster->began_at_ms + MAP_PAUSE_MS : now_ms;
@@ -85,11 +85,6 @@ static void want_map(struct cluster *cluster)
     if (cluster->asking || cluster->again.started)
         return;
     hf__timer_start(loop_of(cluster), &cluster->again, next_ms > now_ms ? next_ms : now_ms);
-}
-
-void hf__cluster_suspects(struct cluster *cluster)
-{
-    want_map(cluster);
 }
 
 static void again(struct hf_timer *timer)
@@ -181,7 +176,7 @@ static void ask_owner(struct cluster *cluster, struct redis_request *request)
     }
     request->item.sent = false;
     hf__list_append(&cluster->parked, &request->item.link);
-    want_map(cluster);
+    hf__cluster_want_map(cluster);
 }
 
 /* What waits for a connection to a node may go to another one now. */
@@ -208,7 +203,7 @@ static void end_round(struct cluster *cluster)
 {
     cluster->asking = false;
     if (cluster->wanted)
-        want_map(cluster);
+        hf__cluster_want_map(cluster);
 }
 
 /* No node knows: a request that has waited for the map is told why the last one did not. */
@@ -337,7 +332,7 @@ bool hf__cluster_redirects(struct connection *connection, struct redis_request *
     unsigned slot;
     bool down = hf__reply_says(error, "CLUSTERDOWN");
     if (down)
-        want_map(cluster);
+        hf__cluster_want_map(cluster);
     /* A node that says so has done nothing. */
     if (moved || asks || down || hf__reply_says(error, "TRYAGAIN"))
         request->item.sent = false;
@@ -348,7 +343,7 @@ bool hf__cluster_redirects(struct connection *connection, struct redis_request *
         return false;
     if (moved) {
         cluster->owner[slot] = (uint16_t)(node->number + 1);
-        want_map(cluster);
+        hf__cluster_want_map(cluster);
     }
     request->asks = asks;
     hf__connection_ask(&node->cmd, request);

@@ -42,7 +42,7 @@ bool hf__cluster_redirects(struct connection *connection, struct redis_request *
  * requests are answered. */
 bool hf__cluster_is_concerned(struct connection *connection, enum hf_peer_state was);
 /* A connection has failed: another node may have its slots by now. */
-void hf__cluster_suspects(struct cluster *cluster);
+void hf__cluster_want_map(struct cluster *cluster);
 /* The node that has slots and comes after `node`, or the first one; NULL: there is none. */
 struct redis *hf__cluster_next(struct cluster *cluster, const struct redis *node);
 /* The client is closed: only requests that may leave early go on. */

@@ -141,7 +141,7 @@ static void end_round(struct redis *redis, struct redis_request *round, int64_t 
                            "another one, before replicas had confirmed the lock",
                            redis->settings.shown);
         /* mutant: grant-is-believed-whatever */
-        hf__attempt_confirmed(redis, request, same && count >= redis->settings.replicas);
+        request->confirmed(redis, request, same && count >= redis->settings.replicas);
     }
     if (count >= 0)
         look_elsewhere(redis);
@@ -167,7 +167,7 @@ static void begin_round(struct redis *redis)
         request->op->engine.word[1] &= ~(uint64_t)REDIS_CONFIRMING;
         hf__op_explain(request->op, HF_UNREACHABLE, 0,
                        "Redis at %.100s: out of memory to ask its replicas", redis->settings.shown);
-        hf__attempt_confirmed(redis, request, false);
+        request->confirmed(redis, request, false);
     }
     if (!round)
         return;
@@ -185,8 +185,10 @@ static void turn_ends(struct hf_task *task)
         begin_round(redis);
 }
 
-void hf__replica_wait_wait(struct redis *redis, struct redis_request *request)
+void hf__replica_wait_wait(struct redis *redis, struct redis_request *request,
+                           void (*confirmed)(struct redis *, struct redis_request *, bool enough))
 {
+    request->confirmed = confirmed;
     request->opening = redis->cmd.peer.openings;
     request->op->engine.word[1] |= REDIS_CONFIRMING; /* mutant: owner-waits-in-vain-does */
     hf__list_append(&redis->sync_gathering, &request->item.link);

@@ -116,7 +116,8 @@ void hf__waiter_leave(struct hf_op *op)
     hf__list_append(&redis->free_waiters, &waiter->of_all);
 }
 
-bool hf__release_channel_sure(const struct hf_op *op)
+/* Is the server known to tell us? */
+static bool is_sure(const struct hf_op *op)
 {
     const struct waiter *waiter = op->engine.pointer;
     return waiter->channel->confirmed && hf__listening_is_there(waiter->redis);
@@ -241,11 +242,10 @@ int64_t hf__waiter_pause_ms(struct redis *redis, const struct redis_request *req
     /* From now on it can have a place. */
     if (queued && hf__grant_channel_is_sure(redis) && !request->listened)
         return 0;
-    if (kind->queues && waiter && waiter->channel && hf__release_channel_sure(op))
+    if (kind->queues && waiter && waiter->channel && is_sure(op))
         /* mutant: none-asks-again-while-wake-may */
         return left_ms >= 0 && left_ms < REDIS_PLACE_MS ? left_ms : REDIS_PLACE_MS;
-    bool sure = waiter && left_ms >= 0 &&
-                (waiter->channel ? hf__release_channel_sure(op) : queued) &&
+    bool sure = waiter && left_ms >= 0 && (waiter->channel ? is_sure(op) : queued) &&
                 (!queued || request->listened);
     if (!sure && !kind->channel)
         return hf__poll_pause_ms(left_ms, 0);

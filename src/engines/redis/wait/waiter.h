@@ -45,8 +45,6 @@ void hf__listening_say(struct redis *redis, const char *word, const char *channe
 bool hf__release_channel_join(struct redis *redis, struct hf_op *op);
 /* No longer that, but it still waits. */
 void hf__release_channel_quit(struct hf_op *op);
-/* Is the server known to tell us? */
-bool hf__release_channel_sure(const struct hf_op *op);
 /* The pub/sub connection is ready; is lost; the server says something there. */
 void hf__release_channels_ready(struct redis *redis);
 void hf__release_channels_lost(struct redis *redis);

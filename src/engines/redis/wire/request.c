@@ -42,6 +42,15 @@ void hf__request_ignored(struct connection *connection, struct redis_request *re
     hf__request_free(connection->redis, request);
 }
 
+void hf__request_executed(struct redis_request *request)
+{
+    struct hf_known *known = &request->op->engine.known;
+    bool earlier_may_come = known->before & HF_KNOWN_MAY_COME;
+    hf__known_reply(known, HF_WORD_OPEN);
+    if (!earlier_may_come)
+        hf__known_settled(known);
+}
+
 #define SEE "; `holdfast doctor NAME` says what lacks"
 
 /* What a refused user has to be given (ACL). */

@@ -43,8 +43,9 @@ struct redis_request {
     bool listened;    /* a grant could have been heard of when it was sent */
     bool placed;      /* it has its place in the queue (fast_enqueue.c) */
     unsigned repeats; /* how often the server had forgotten the script */
-    /* Where replicas are to confirm it: the opening of the connection that answered it; and whether
-     * it has got no mark, because its slot has left. */
+    /* Where replicas are to confirm it: what is told of that (replica_wait.c); the opening of the
+     * connection that answered it; and whether it has got no mark, because its slot has left. */
+    void (*confirmed)(struct redis *redis, struct redis_request *request, bool enough);
     unsigned opening;
     bool unmarked;
     /* In a cluster: -1 is any; how often it has gone on; whether the node is asked as an
@@ -65,6 +66,9 @@ void hf__request_free(struct redis *redis, struct redis_request *request);
 /* For `answered`: whatever the answer is, the request has done what it could. */
 void hf__request_ignored(struct connection *connection, struct redis_request *request,
                          const redisReply *reply);
+/* There is a reply to it, so it will not be executed any more, but what it has left there is not
+ * known. */
+void hf__request_executed(struct redis_request *request);
 /* What an error means, an hf_code: what a cluster says has another meaning where it is known to be
  * one. */
 int hf__request_code(const struct redis *redis, const redisReply *reply);
