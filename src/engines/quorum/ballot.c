@@ -77,7 +77,8 @@ static unsigned count_may_be_left(const struct quorum_claim *ballot)
 {
     unsigned there = 0;
     for (unsigned i = 0; i < ballot->quorum->count; i++)
-        there += !hf__quorum_member_is_gone(&ballot->votes[i]);
+        /* mutant: server-that-was-never-asked */
+        there += hf__quorum_member_is_there(&ballot->votes[i]);
     /* mutant: release-waits-for-every-server */
     return there > ballot->quorum->majority ? there - ballot->quorum->majority : 0;
 }

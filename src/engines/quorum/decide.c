@@ -218,11 +218,11 @@ void hf__quorum_decide_giving(struct quorum_claim *ballot)
     unsigned majority = ballot->quorum->majority, there = 0, silent = 0, lost = 0, unheard = 0;
     for (unsigned i = 0; i < ballot->quorum->count; i++) {
         const struct quorum_member *vote = &ballot->votes[i];
-        bool gone = hf__quorum_member_is_gone(vote);
-        there += !gone;
-        silent += !gone && vote->word == VOTE_SILENT;
+        bool is_there = hf__quorum_member_is_there(vote);
+        there += is_there;
+        silent += is_there && vote->word == VOTE_SILENT;
         lost += vote->counted && vote->lost;
-        unheard += vote->counted && !vote->lost && !gone && vote->word == VOTE_UNHEARD;
+        unheard += vote->counted && !vote->lost && is_there && vote->word == VOTE_UNHEARD;
     }
     bool was_lost = ballot->held > 0 && ballot->held < majority + lost;
     /* mutant: release-decides-before-the-vote-that-counts */

@@ -22,15 +22,14 @@ static struct hf_engine *server_of(const struct quorum_member *vote)
     return vote->ballot->quorum->members[vote - vote->ballot->votes];
 }
 
-/* Something of ours is at the server, or may be. */
-static bool is_there(const struct quorum_member *vote)
+bool hf__quorum_member_is_there(const struct quorum_member *vote)
 {
     return hf__known_is_there(&vote->op.engine.known);
 }
 
 bool hf__quorum_member_is_gone(const struct quorum_member *vote)
 {
-    return !vote->busy && !is_there(vote);
+    return !vote->busy && !hf__quorum_member_is_there(vote);
 }
 
 /* ---- asking ---- */
@@ -60,7 +59,7 @@ void hf__quorum_member_give_back(struct quorum_member *vote)
     if (vote->busy && !vote->dismissed) /* mutant: attempt-that-is-out */
         hf__redis_dismiss(server_of(vote), &vote->op, false);
     vote->dismissed |= vote->busy;
-    if (!vote->busy && is_there(vote))
+    if (!vote->busy && hf__quorum_member_is_there(vote))
         hf__quorum_member_ask(vote);
     else if (!vote->busy)
         vote->word = VOTE_GONE;

@@ -100,6 +100,9 @@ void hf__quorum_member_heard(struct quorum_member *vote);
 void hf__quorum_member_ask(struct quorum_member *vote);
 /* Asks for nothing where nothing is. */
 void hf__quorum_member_give_back(struct quorum_member *vote);
+/* Something of ours is at the server, or may be; what has not left us yet is not. */
+bool hf__quorum_member_is_there(const struct quorum_member *vote);
+/* Nothing is, and nothing is going to be. */
 bool hf__quorum_member_is_gone(const struct quorum_member *vote);
 /* Where its token is below the ballot's it is asked once more. */
 void hf__quorum_member_level(struct quorum_member *vote);

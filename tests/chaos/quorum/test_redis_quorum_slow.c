@@ -116,6 +116,38 @@ TEST(release_is_repeated_until_the_longer_lease_is_over)
     quorum_end(servers);
 }
 
+/* ---- a connection that never was ---- */
+
+/* The third server has nothing of the lock, and cannot be asked when the next one wants it: so both
+ * others have to have given it back. */
+TEST(release_waits_for_two_servers_that_can_grant_the_lock_again)
+{
+    struct server servers[QUORUM_SERVERS] = { 0 };
+    struct relay relay = { 0 };
+    struct outcome outcome = { 0 };
+    quorum_start(servers);
+    relay_start(&relay, servers[2].port);
+    relay_pause(&relay);
+    struct server reached[QUORUM_SERVERS] = { servers[0], servers[1], servers[2] };
+    reached[2].port = relay.port;
+    hf_client *client = quorum_open(reached, NEVER_MS, LONGER_LEASE_MS);
+
+    hf_hold *hold = take(client, "one", HF_MUTEX, 0);
+    server_stop(&servers[1]);
+    CHECK_CODE(hf_unlock_async(hold, record_outcome, &outcome), HF_OK);
+    EVENTUALLY(server_says(&servers[0], "EXISTS one", ":0"), SOON_MS);
+    relay.server_port = free_port();
+    relay_cut(&relay);
+    let_pass_ms(300);
+    CHECK_INT(outcome.calls, 0);
+    server_continue(&servers[1]);
+    WAIT_OUTCOME(&outcome);
+    CHECK_CODE(outcome.code, HF_OK);
+    hf_close(client);
+    relay_stop(&relay);
+    quorum_end(servers);
+}
+
 /* ---- errors that leave open whether a request was executed ---- */
 
 #define OPEN_ERROR "-upstream failure\r\n"
