@@ -6,9 +6,10 @@
 #include "base/testing.h"
 #include "test.h"
 
-#include <stdlib.h>
-
+#include <inttypes.h>
 #include <setjmp.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 static struct local *one, *other;
@@ -265,4 +266,73 @@ TEST(a_waiter_that_dies_while_it_leaves_is_undone_first)
         check_swept(&holder);
         end();
     }
+}
+
+/* ---- what the next client of a slot finds ---- */
+
+static void check_next_client_finds_nothing(unsigned slot)
+{
+    struct local *next = state_open(temp_dir());
+    CHECK_INT(next->slot, slot);
+    CHECK_INT(state_claims(next), 0);
+    state_check(next);
+    state_close(next);
+}
+
+TEST(killed_client_held_a_lock_next_client_of_its_slot_clears_it)
+{
+    begin();
+    struct hf_op held = op_for("name", 1);
+    CHECK_INT(hf__local.sync->attempt(&other->base, &held), HF_GRANTED);
+    end_process_of(other);
+    check_next_client_finds_nothing(other->slot);
+    end();
+}
+
+TEST(client_closes_with_a_node_next_client_of_its_slot_clears_it)
+{
+    begin();
+    unsigned slot = other->slot;
+    struct hf_op held = op_for("name", 1);
+    CHECK_INT(hf__local.sync->attempt(&other->base, &held), HF_GRANTED);
+    state_close(other);
+    check_next_client_finds_nothing(slot);
+    state_close(one);
+}
+
+/* What of the state file is resident in this process through `local`. */
+static uint64_t resident_kb(const struct local *local)
+{
+    char line[512];
+    uint64_t kb = 0, part, from, to;
+    bool ours = false;
+    FILE *maps = fopen("/proc/self/smaps", "r");
+    CHECK(maps);
+    while (fgets(line, sizeof(line), maps)) {
+        if (sscanf(line, "%" SCNx64 "-%" SCNx64, &from, &to) == 2)
+            ours = from >= (uintptr_t)local->map &&
+                   to <= (uintptr_t)local->map + local_segment_at(local->segments_limit);
+        if (ours && sscanf(line, "Rss: %" SCNu64, &part) == 1)
+            kb += part;
+    }
+    fclose(maps);
+    return kb;
+}
+
+/* A page that is touched brings up to fifteen others. */
+TEST(client_closes_without_a_node_next_client_of_its_slot_reads_no_nodes)
+{
+    begin();
+    unsigned slot = other->slot;
+    struct hf_op held = op_for("name", 1);
+    CHECK_INT(hf__local.sync->attempt(&other->base, &held), HF_GRANTED);
+    CHECK_INT(hf__local.sync->release(&other->base, &held), HF_GONE);
+    state_close(other);
+    other = state_open(temp_dir());
+    CHECK_INT(other->slot, slot);
+    CHECK_INT(hf__local.sync->attempt(&other->base, &held), HF_GRANTED);
+    CHECK(resident_kb(other) > 0);
+    CHECK(resident_kb(other) < LOCAL_NODES_SIZE / 1024);
+    CHECK_INT(hf__local.sync->release(&other->base, &held), HF_GONE);
+    end();
 }

@@ -398,6 +398,7 @@ static enum hf_verdict attach(struct local *local, struct hf_op *op)
             op->in.permits = node->permits;
             op->in.lease_ms = (int64_t)local_get(&node->deadline_ms) - op->in.asked_at_ms;
             local_put(&node->session, local->session);
+            atomic_fetch_add(&local->nodes, 1);
             HF_POINT("local:attached");
         }
         hf__txn_leave(&txn);

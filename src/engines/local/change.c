@@ -208,9 +208,9 @@ static int detach_held(struct local *local, struct local_node *node, struct hf_o
     }
     hf__local_key(node, change->key_out);
     local_put(&node->session, LOCAL_DETACHED);
+    atomic_fetch_sub(&local->nodes, 1);
     HF_POINT("local:detached");
     local_op_set(change->op, 0, 0);
-    (void)local;
     return HF_OK;
 }
 

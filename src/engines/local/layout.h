@@ -59,7 +59,7 @@ struct local_session {
     uint32_t uid;
     _Atomic uint32_t overflow; /* a wake did not fit into the socket: look at everything */
     _Atomic uint32_t socket;   /* there is one */
-    uint64_t unused;
+    int64_t left_ms;           /* start_ms of a client that has closed and left no node */
     char host[64];
     char owner[128];
 };

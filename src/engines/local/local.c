@@ -64,9 +64,11 @@ static int open_local(struct hf_engine **ret, const struct hf_host *host, struct
     hf__local_removed_open(local);
     int code = hf__local_file_open(local, url, error);
     if (code == HF_OK) {
-        hf__local_session_open(local);
+        bool clean = hf__local_session_open(local);
         hf__local_raise_floor_to_clock(local); /* mutant: new-client-does-not-raise */
-        hf__local_sweep(local, local->slot);
+        /* To look at all nodes takes time, and makes them resident in this process. */
+        if (!clean) /* mutant: slot-without-nodes-is-not-swept */
+            hf__local_sweep(local, local->slot);
         code = hf__local_wake_open(local, error);
     }
     if (code) {
@@ -86,8 +88,9 @@ static void close_local(struct hf_engine *engine, void (*closed)(void *arg), voi
         uint32_t reference = atomic_exchange(&local->cache[i], 0);
         struct local_node *node = reference ? hf__local_node(local, reference) : NULL;
         if (node)
-            local_put(&node->session, 0);
+            hf__node_pool_return(local, node);
     }
+    hf__local_session_close(local);
     hf__local_wake_close(local);
     hf__death_watch_close(local);
     local->closing = true;

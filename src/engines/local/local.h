@@ -48,6 +48,7 @@ struct local {
 
     _Atomic uint32_t cache[LOCAL_CACHE]; /* free nodes that are ours */
     _Atomic uint32_t node_hint, cell_hint;
+    _Atomic unsigned nodes; /* of the file that the slot has: ours, and what no sweep could clear */
 
     /* wake.c */
     int sender, receiver;
@@ -112,8 +113,10 @@ int hf__local_explain_removed(const struct local *local, hf_error **error);
 
 /* ---- session.c: living sessions ---- */
 
-/* Makes the slot ours, once the file is mapped. */
-void hf__local_session_open(struct local *local);
+/* Makes the slot ours, once the file is mapped. True: earlier clients of it left nothing there. */
+bool hf__local_session_open(struct local *local);
+/* Once nothing of ours is in the file, as far as we know. */
+void hf__local_session_close(struct local *local);
 bool hf__local_alive(struct local *local, uint64_t session);
 /* Keeps a slot that no session has from being claimed, for a moment; false: a session has it. */
 bool hf__local_session_seize(struct local *local, unsigned slot);
@@ -193,7 +196,9 @@ const char *hf__txn_name_bytes(struct txn *txn, uint32_t *length);
 /* A free node that is ours; NULL: HF_ELIMIT and the like in *error. */
 struct local_node *hf__node_pool_take(struct local *local, hf_error **error, int *code);
 void hf__node_pool_give(struct local *local, struct local_node *node);
-/* Clears away what dead sessions left: one slot's, or everybody's (0). */
+/* The same, past our cache. */
+void hf__node_pool_return(struct local *local, struct local_node *node);
+/* Clears away what dead sessions left: our slot's, or everybody's (0). */
 void hf__local_sweep(struct local *local, unsigned slot);
 
 /* ---- wait_list.c: the lists of a lock; steps of a transaction ---- */

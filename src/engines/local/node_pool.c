@@ -33,6 +33,7 @@ static struct local_node *search(struct local *local)
             atomic_compare_exchange_strong(&node->session, &nobody, local->session)) {
             HF_POINT("local:node:taken");
             atomic_store_explicit(&local->node_hint, at + 1, memory_order_relaxed);
+            atomic_fetch_add(&local->nodes, 1);
             adopt(local, node);
             return node;
         }
@@ -87,6 +88,12 @@ struct local_node *hf__node_pool_take(struct local *local, hf_error **error, int
     return search_harder(local, error, code);
 }
 
+void hf__node_pool_return(struct local *local, struct local_node *node)
+{
+    local_put(&node->session, 0);
+    atomic_fetch_sub(&local->nodes, 1);
+}
+
 void hf__node_pool_give(struct local *local, struct local_node *node)
 {
     const uint64_t *id = local->base.host->id;
@@ -99,7 +106,7 @@ void hf__node_pool_give(struct local *local, struct local_node *node)
                                                     memory_order_release, memory_order_relaxed))
             return;
     }
-    local_put(&node->session, 0);
+    hf__node_pool_return(local, node);
 }
 
 /* ---- the sweep ---- */
@@ -132,6 +139,8 @@ static void sweep_node(struct local *local, struct local_node *node, uint64_t se
     HF_POINT("local:sweep");
     if (gone)
         atomic_compare_exchange_strong(&node->session, &session, 0);
+    else if (local_session_slot(session) == local->slot)
+        atomic_fetch_add(&local->nodes, 1);
 }
 
 void hf__local_sweep(struct local *local, unsigned slot)

@@ -100,9 +100,11 @@ void hf__local_session_let_go(struct local *local, unsigned slot)
 
 /* The new epoch makes whatever the last client of this slot left recognisable as a dead one's, so
  * that the sweep may come after it, or never. */
-void hf__local_session_open(struct local *local)
+bool hf__local_session_open(struct local *local)
 {
     struct local_session *place = local_session(local, local->slot);
+    bool clean = place->left_ms == place->start_ms; /* mutant: killed-client-passes-for-closed */
+    place->left_ms = 0;
     uint64_t epoch = next_epoch(local_get(&place->epoch));
     local->pid_namespace = own_pid_namespace();
     HF_POINT("local:session:locked");
@@ -111,4 +113,15 @@ void hf__local_session_open(struct local *local)
     local_put(&place->epoch, epoch);
     local->session = epoch << LOCAL_SESSION_BITS | local->slot;
     HF_POINT("local:session:claimed");
+    return clean;
+}
+
+void hf__local_session_close(struct local *local)
+{
+    struct local_session *place = local_session(local, local->slot);
+    if (local_get(&place->epoch) != local_session_epoch(local->session))
+        return;
+    if (!atomic_load(&local->nodes)) /* mutant: client-that-leaves-nodes-passes */
+        __atomic_store_n(&place->left_ms, place->start_ms, __ATOMIC_RELEASE);
+    HF_POINT("local:session:left");
 }
