@@ -361,3 +361,56 @@ TEST(stopped_waiter_does_not_believe_the_grant_of_an_ended_session)
         sql_server_kill(&server);
     }
 }
+
+/* ---- closing ---- */
+
+/* How often a claim without a seat has asked when its server stops. It was refused before. */
+#define ASKS_BEFORE_STOP 3
+
+struct silence {
+    struct sql_server server;
+    int asks;
+    _Atomic bool stopped;
+};
+
+/* On the loop, which is about to ask: there will be no reply. */
+static void stop_server(void *arg, const char *point, const char *name)
+{
+    struct silence *silence = arg;
+
+    if (strcmp(point, "before_ask") != 0 || strcmp(name, "two") != 0 ||
+        ++silence->asks != ASKS_BEFORE_STOP)
+        return;
+    sql_server_stop(&silence->server);
+    silence->stopped = true;
+}
+
+TEST(client_whose_claim_wants_a_seat_of_a_silent_server_is_closed)
+{
+    EACH(subject)
+    {
+        struct silence silence = { .stopped = false };
+        struct outcome outcomes[2] = { 0 };
+        hf_hold *hold;
+
+        sql_server_start(&silence.server, subject->kind);
+        hf_client *other = open_session_locks(&silence.server, "", HF_DRIVE_THREAD);
+        take_patiently(other, "one");
+        take_patiently(other, "two");
+        /* One session for what is held, and one for a claim that waits. */
+        hf_client *client =
+            open_at(&silence.server, silence.server.port, "&sessions=2&timeout=30000",
+                    HF_CLIENT_OPTIONS(.on_point = stop_server, .point_arg = &silence));
+        begin_wait(client, "one", HF_MUTEX, &outcomes[0]);
+        EVENTUALLY(waiters(other, "one") == 1, SOON_MS);
+        begin_wait(client, "two", HF_MUTEX, &outcomes[1]);
+        EVENTUALLY(silence.stopped, SOON_MS);
+        CHECK_CODE(hf_lock(client, "three", 100, NULL, &hold), HF_UNREACHABLE);
+        hf_close(client);
+        for (int i = 0; i < 2; i++)
+            CHECK_CODE(outcomes[i].code, HF_ECLOSED);
+        sql_server_continue(&silence.server);
+        hf_close(other);
+        sql_server_kill(&silence.server);
+    }
+}
