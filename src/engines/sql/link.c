@@ -515,7 +515,7 @@ void hf__link_listen(struct sql *sql)
         !hf__peer_is_ready(&sql->peer) || sql->connection->pooled || sql->settings.layout ||
         !sql->connection->driver->listen)
         return;
-    struct sql_task *task = hf__task_new(sql, "", 0);
+    struct sql_task *task = hf__task_new(sql, "", 0); /* mutant: listen-without-memory-is-not-out */
     if (!task)
         return;
     sql->listening = true;

@@ -295,6 +295,64 @@ TEST(lock_whose_answer_finds_no_memory_is_not_left)
     }
 }
 
+/* A waiter that is notified looks every 3 s, and one that is not, at most every 25 ms. */
+#define POLLS 40
+
+static void count_asks(void *arg, const char *point, const char *name)
+{
+    (void)name;
+    *(_Atomic int *)arg += strcmp(point, "before_ask") == 0;
+}
+
+/* One allocation fails while a client begins to wait for the first time. False: that has not so
+ * many. */
+static bool wait_without_memory(const struct sql_server *server, hf_client *other, int number)
+{
+    _Atomic int asks = 0;
+    struct outcome outcome = { 0 };
+    hf_client *client = NULL;
+
+    CHECK_CODE(hf_open(&client, sql_server_url(server, server->port),
+                       &HF_CLIENT_OPTIONS(.on_point = count_asks, .point_arg = &asks)),
+               HF_OK);
+    give_back(take_patiently(client, "warm"));
+    hf_hold *hold = take_patiently(other, "one"), *next;
+    long listened = sql_server_logged(server, "LISTEN ");
+    fail_allocation(number);
+    int code = hf_lock_async(client, "one", HF_FOREVER, NULL, record_outcome, &outcome, NULL);
+    EVENTUALLY(code != HF_OK || outcome.calls > 0 || asks >= POLLS ||
+                   sql_server_logged(server, "LISTEN ") > listened,
+               SOON_MS);
+    bool failed = allocations >= number;
+    fail_allocation(0);
+    give_back(hold);
+    if (code == HF_OK) {
+        WAIT_OUTCOME(&outcome);
+        CHECK(outcome.code == HF_OK || outcome.code == HF_ENOMEM);
+    }
+    if (outcome.hold)
+        give_back(outcome.hold);
+    CHECK_CODE(hf_lock(client, "one", SOON_MS, NULL, &next), HF_OK);
+    give_back(next);
+    hf_close(client);
+    return failed;
+}
+
+TEST(waiter_without_memory_to_listen_polls)
+{
+    struct sql_server server = { .options = { "-c", "log_statement=all" } };
+    int number = 1;
+
+    sql_server_start(&server, "postgres");
+    hf_client *other = sql_open(&server, server.port, 0, NEVER_LEASE_MS);
+    while (wait_without_memory(&server, other, number))
+        number++;
+    test_note("%d allocations failed", number - 1);
+    CHECK(number > 1);
+    hf_close(other);
+    sql_server_kill(&server);
+}
+
 /* ---- the process ---- */
 
 static _Atomic int pipes;

@@ -48,6 +48,7 @@ void hf__session_claims_close(struct sessions *all)
 {
     struct hf_link *link;
     while ((link = hf__list_first(&all->queue)))
+        /* mutant: claim-that-wants-seat-at-close */
         hf__session_claim_leave(HF_CONTAINER(link, struct session_claim, queue_link));
     for (unsigned i = 0; all->seats && i < all->seat_count; i++)
         while ((link = hf__list_first(&all->seats[i].claims)))
