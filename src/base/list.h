@@ -45,7 +45,7 @@ static inline void hf__link_remove(struct hf_link *link)
 {
     link->prev->next = link->next;
     link->next->prev = link->prev;
-    hf__link_init(link);
+    link->next = link->prev = link;
 }
 
 /* All that is in `from`, to the end of `head`. */
@@ -62,14 +62,15 @@ static inline void hf__list_append_all(struct hf_link *head, struct hf_link *fro
 
 static inline struct hf_link *hf__list_first(struct hf_link *head)
 {
-    return hf__list_empty(head) ? NULL : head->next;
+    return head->next == head ? NULL : head->next;
 }
 
 static inline struct hf_link *hf__list_pop(struct hf_link *head)
 {
-    struct hf_link *link = hf__list_first(head);
-    if (link)
-        hf__link_remove(link);
+    struct hf_link *link = head->next;
+    if (link == head)
+        return NULL;
+    hf__link_remove(link);
     return link;
 }
 

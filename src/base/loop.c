@@ -49,54 +49,38 @@ void hf__loop_post(struct hf_loop *loop, struct hf_task *task)
         loop->wake(loop->arg);
 }
 
-/* Takes the whole stack and turns it round, so that tasks run in the order they were posted. False:
- * there was none. */
+/* Takes the whole stack, so that tasks run in the order they were posted: each goes in front of
+ * those that were posted after it. False: there was none. */
 static bool take_posted(struct hf_loop *loop)
 {
-    struct hf_task *task = atomic_exchange_explicit(&loop->posted, NULL, memory_order_acquire);
-    bool some = task != NULL;
-    struct hf_task *in_order = NULL;
-    while (task) {
-        struct hf_task *next = task->posted_next;
-        task->posted_next = in_order;
-        in_order = task;
-        task = next;
+    struct hf_task *last = atomic_exchange_explicit(&loop->posted, NULL, memory_order_acquire);
+    struct hf_link *before = loop->ready.prev;
+    for (struct hf_task *task = last, *next; task; task = next) {
+        next = task->posted_next;
+        hf__list_append(before->next, &task->link);
     }
-    while (in_order) {
-        struct hf_task *next = in_order->posted_next;
-        hf__list_append(&loop->ready, &in_order->link);
-        in_order = next;
-    }
-    return some;
+    return last != NULL;
 }
 
 /* ---- timers: a pairing heap, intrusive, so that starting one cannot fail ---- */
 
+/* Of two heaps, either of which may be empty. Only their roots' children count: a root's siblings
+ * are forgotten. */
 static struct hf_timer *meld(struct hf_timer *a, struct hf_timer *b)
 {
-    if (!a)
-        return b;
-    if (!b)
-        return a;
-    if (b->at_ms < a->at_ms) {
-        struct hf_timer *swap = a;
-        a = b;
-        b = swap;
+    struct hf_timer *first = !a || (b && b->at_ms < a->at_ms) ? b : a;
+    struct hf_timer *second = first == a ? b : a;
+    if (!first)
+        return NULL;
+    if (second) {
+        second->previous = first;
+        second->sibling = first->child;
+        if (first->child)
+            first->child->previous = second;
+        first->child = second;
     }
-    b->previous = a;
-    b->sibling = a->child;
-    if (a->child)
-        a->child->previous = b;
-    a->child = b;
-    a->sibling = NULL;
-    a->previous = NULL;
-    return a;
-}
-
-static void detach(struct hf_timer *timer)
-{
-    timer->sibling = NULL;
-    timer->previous = NULL;
+    first->sibling = first->previous = NULL;
+    return first;
 }
 
 /* Pairs the siblings from left to right, then melds the pairs from right to left. */
@@ -106,9 +90,6 @@ static struct hf_timer *meld_siblings(struct hf_timer *first)
     while (first) {
         struct hf_timer *a = first, *b = first->sibling;
         first = b ? b->sibling : NULL;
-        detach(a);
-        if (b)
-            detach(b);
         struct hf_timer *pair = meld(a, b);
         pair->sibling = pairs;
         pairs = pair;
@@ -116,7 +97,6 @@ static struct hf_timer *meld_siblings(struct hf_timer *first)
     struct hf_timer *root = NULL;
     while (pairs) {
         struct hf_timer *next = pairs->sibling;
-        detach(pairs);
         root = meld(root, pairs);
         pairs = next;
     }
@@ -144,8 +124,6 @@ void hf__timer_stop(struct hf_loop *loop, struct hf_timer *timer)
             timer->sibling->previous = timer->previous;
         loop->heap = meld(loop->heap, below);
     }
-    timer->child = NULL;
-    detach(timer);
     timer->started = false;
 }
 
@@ -154,7 +132,6 @@ void hf__timer_start(struct hf_loop *loop, struct hf_timer *timer, int64_t at_ms
     hf__timer_stop(loop, timer);
     timer->at_ms = at_ms;
     timer->child = NULL;
-    detach(timer);
     timer->started = true;
     loop->heap = meld(loop->heap, timer);
 }
@@ -164,11 +141,14 @@ static bool is_due(const struct hf_loop *loop)
     return loop->heap && loop->heap->at_ms <= loop->now_ms;
 }
 
-static void run_first(struct hf_loop *loop)
+/* False: none is ready. */
+static bool run_next(struct hf_loop *loop)
 {
     struct hf_link *link = hf__list_pop(&loop->ready);
-    struct hf_task *task = HF_CONTAINER(link, struct hf_task, link);
-    task->run(task);
+    struct hf_task *task = link ? HF_CONTAINER(link, struct hf_task, link) : NULL;
+    if (task)
+        task->run(task);
+    return task != NULL;
 }
 
 /* With all that becomes ready by it, and before what is ready now. There may have been callbacks of
@@ -181,10 +161,8 @@ static void run_posted(struct hf_loop *loop)
     hf__link_init(&later);
     hf__list_append_all(&later, &loop->ready); /* mutant: owner-is-woken-is-heard */
     take_posted(loop);
-    for (unsigned ran = 0; !hf__list_empty(&loop->ready); ran++) { /* mutant: what-follows */
+    for (unsigned ran = 0; run_next(loop); ran++) /* mutant: what-follows */
         assert(ran < RAN_MAX);
-        run_first(loop);
-    }
     hf__list_append_all(&loop->ready, &later);
 }
 
@@ -201,9 +179,8 @@ int64_t hf__loop_turn(struct hf_loop *loop)
         timer->fire(timer);
     }
     /* What becomes ready by what runs here belongs to this turn. */
-    for (unsigned ran = 0; !hf__list_empty(&loop->ready) && !(until && *until); ran++) {
+    for (unsigned ran = 0; !(until && *until) && run_next(loop); ran++) {
         assert(ran < RAN_MAX);
-        run_first(loop);
         if (loop->woken < HF_LOOP_WAKE_BATCH)
             continue;
         loop->woken = 0;
