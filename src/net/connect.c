@@ -125,11 +125,6 @@ static void try_next_address(struct hf_stream *stream)
     connect_tcp(stream, address->ai_addr);
 }
 
-void hf__connect_proved(struct hf_stream *stream)
-{
-    stream->route->first = stream->address;
-}
-
 static void listener_closed(uv_handle_t *handle)
 {
     hf__connect_give_back(handle->data);

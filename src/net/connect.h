@@ -51,8 +51,6 @@ struct hf_stream {
 void hf__connect_begin(struct hf_stream *stream, void (*then)(struct hf_stream *stream));
 /* Nothing of it goes on; a look-up stays with the route. */
 void hf__connect_end(struct hf_stream *stream);
-/* The server at this address has said something: the route's next stream begins with it. */
-void hf__connect_proved(struct hf_stream *stream);
 /* There is a socket. `closed` gives back the request that this counts. */
 void hf__connect_close_socket(struct hf_stream *stream, uv_close_cb closed);
 /* One of libuv's requests has come back, or the opener has closed the stream: the last frees it. */

@@ -86,25 +86,19 @@ static void limit_fired(struct hf_timer *timer)
 
 /* ---- writing ---- */
 
-/* Moves what waits to the begin, once that is no more than what has been sent: so each byte is
- * moved once on average. */
-static void move_to_begin(struct buffer *buffer)
-{
-    size_t waiting = buffer->length - buffer->begun;
-    if (buffer->begun < waiting)
-        return;
-    memmove(buffer->bytes, buffer->bytes + buffer->begun, waiting);
-    buffer->begun = 0;
-    buffer->length = waiting;
-}
-
 /* Where the next `length` bytes go. NULL: out of memory, or too much waits. */
 static char *room_in(struct buffer *buffer, size_t length)
 {
-    if (length > HF_STREAM_WRITE_MAX - (buffer->length - buffer->begun))
+    size_t waiting = buffer->length - buffer->begun;
+    if (length > HF_STREAM_WRITE_MAX - waiting)
         return NULL;
-    if (buffer->begun > 0 && buffer->length + length > buffer->room)
-        move_to_begin(buffer);
+    /* What waits is moved to the begin once it is no more than what has been sent: so each byte is
+     * moved once on average. */
+    if (buffer->begun > 0 && buffer->begun >= waiting && buffer->length + length > buffer->room) {
+        memmove(buffer->bytes, buffer->bytes + buffer->begun, waiting);
+        buffer->begun = 0;
+        buffer->length = waiting;
+    }
     if (buffer->length + length > buffer->room) {
         size_t room = buffer->room ? buffer->room : 4096;
         while (room < buffer->length + length)
@@ -255,8 +249,8 @@ static void has_read_sealed(struct hf_stream *stream, const char *bytes, size_t 
 static void has_read(uv_stream_t *socket, ssize_t count, const uv_buf_t *buffer)
 {
     struct hf_stream *stream = socket->data;
-    if (count > 0)
-        hf__connect_proved(stream);
+    if (count > 0) /* this address has a server, and the next stream begins with it */
+        stream->route->first = stream->address;
     if (count > 0 && stream->session)
         has_read_sealed(stream, buffer->base, (size_t)count);
     else if (count > 0)

@@ -28,9 +28,9 @@ static struct hf_answer drive_new(const struct hf_entrance *entrance,
     struct hf_stop_wait wait = { .request = hf__claim_id(claim) };
     struct hf_deadlock_wait circle;
     hf__request_begin(claim, ask);
-    hf__stop_wait_begin(&wait, claim->client, ask->stop, hf__claim_end_by_stop);
-    struct hf_interlude *interlude = hf__deadlock_wait_begin(
-        &circle, claim, ask, entrance->contended, hf__stop_wait_interlude(&wait));
+    struct hf_interlude *interlude =
+        hf__stop_wait_begin(&wait, claim->client, ask->stop, hf__claim_end_by_stop);
+    interlude = hf__deadlock_wait_begin(&circle, claim, ask, entrance->contended, interlude);
     if (!claim->here)
         answer = hf__claim_ask_on_loop(claim, HF_CMD_START, interlude);
     else if (entrance->how == HF_ADMIT_QUEUED)
@@ -58,32 +58,30 @@ static void enter_later(struct hf_client *client, const struct hf_lock_args *ask
         hf__lock_entry_admit(client, ask, entrance);
 }
 
-/* For what was not answered when it was admitted. Returns how often the call has been counted in.
- */
-static unsigned ask_blocking(struct hf_client *client, struct hf_lock_args *ask,
-                             struct hf_entrance *entrance)
+/* For what was not answered when it was admitted. */
+static void ask_blocking(struct hf_client *client, struct hf_lock_args *ask,
+                         struct hf_entrance *entrance)
 {
     HF_NO_CANCELLATION; /* mutant: lock-that-asks-may-be-canceled */
-    unsigned counted = 0;
-    for (; entrance->how == HF_ADMIT_EARLY; counted++)
+    while (entrance->how == HF_ADMIT_EARLY)
         enter_later(client, ask, entrance);
-    if (!hf__entrance_counts(entrance))
-        return counted;
+    if (entrance->how > HF_ADMIT_EARLY)
+        return;
     entrance->answer = entrance->how == HF_ADMIT_UPGRADE ? hf__claim_raise(entrance->claim, ask)
                                                          : drive_new(entrance, ask);
     hf__point(client, "before_return", ask->name);
-    return counted + 1;
 }
 
 /* What blocks in hf_lock and hf_attach: an hf_code, with its sentence in hf_last_error. */
 static int lock_blocking(struct hf_client *client, struct hf_lock_args *ask, hf_hold **ret)
 {
-    struct hf_entrance entrance;
+    struct hf_entrance entrance = { .calls = 0 };
     struct hf_answer *answer = &entrance.answer;
     ask->here = hf__claim_may_run_here(client, ask->wait_ms);
     ask->blocks = true;
     hf__lock_entry_admit(client, ask, &entrance);
-    unsigned counted = hf__entrance_counts(&entrance) ? ask_blocking(client, ask, &entrance) : 0;
+    if (entrance.calls)
+        ask_blocking(client, ask, &entrance);
     if (ret)
         *ret = answer->hold;
     if (ask->attach_key && answer->code == HF_LOST && !answer->error)
@@ -93,7 +91,7 @@ static int lock_blocking(struct hf_client *client, struct hf_lock_args *ask, hf_
             "given it another key",
             ask->name, ask->attach_key);
     int code = hf__answer_return(client, ask->name, answer);
-    while (counted--)
+    while (entrance.calls--)
         hf__lock_entry_call_ended(client, ask->name_hash);
     return code;
 }
@@ -141,14 +139,14 @@ static int answer_nested(struct hf_client *client, const struct hf_lock_args *as
 static int lock_async(struct hf_client *client, struct hf_lock_args *ask, hf_done_cb *done,
                       void *arg, hf_request *ret, hf_hold **ret_hold)
 {
-    struct hf_entrance entrance;
+    struct hf_entrance entrance = { .calls = 0 };
     struct hf_answer *answer = &entrance.answer;
     struct hf_stoppable *stoppable;
     int code = hf__stoppable_new(&stoppable, client, ask->stop);
     if (code != HF_OK)
         return code;
     hf__lock_entry_admit(client, ask, &entrance);
-    bool starts = hf__entrance_counts(&entrance);
+    bool starts = entrance.calls > 0;
     if (!starts)
         free(stoppable);
     if (entrance.how == HF_ADMIT_NESTED && !ret_hold)

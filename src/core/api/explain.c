@@ -150,8 +150,9 @@ void hf__host_event(const struct hf_host *host, hf_event_type type, const char *
 }
 
 /* Under a mutex, so that the sink hears of each change once, and in order. */
-static void heard(struct hf_client *client, bool answered, const char *text)
+void hf__client_heard(struct hf_client *client, bool answered, const hf_error *why)
 {
+    const char *text = answered ? "the store answers again" : "the store does not answer";
     /* mutant: each-question-that-meets */
     if (atomic_load_explicit(&client->silent, memory_order_relaxed) == !answered)
         return;
@@ -162,20 +163,7 @@ static void heard(struct hf_client *client, bool answered, const char *text)
         if (!answered)
             hf__count(client->counts, HF_COUNT_OUTAGES, 1);
         hf__host_event(&client->host, answered ? HF_EVENT_STORE_UP : HF_EVENT_STORE_DOWN, "", 0,
-                       text);
+                       why ? why->text : text);
     }
     pthread_mutex_unlock(&client->silence_mutex);
-}
-
-void hf__client_heard(struct hf_client *client, bool answered)
-{
-    heard(client, answered, answered ? "the store answers again" : "the store does not answer");
-}
-
-void hf__client_heard_why(struct hf_client *client, const hf_error *why)
-{
-    if (why)
-        heard(client, false, why->text);
-    else
-        hf__client_heard(client, false);
 }

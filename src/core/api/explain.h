@@ -27,9 +27,8 @@ void hf__unprefix(const struct hf_client *client, char *text);
 /* Fails a public call with a sentence. */
 __attribute__((format(printf, 2, 3))) int hf__answer_fail(int code, const char *format, ...);
 
-/* What the store has to say for itself: an answer to any question, or silence. Any thread. */
-void hf__client_heard(struct hf_client *client, bool answered);
-/* Silence, and what is known of its reason; NULL: nothing. */
-void hf__client_heard_why(struct hf_client *client, const hf_error *why);
+/* What the store has to say for itself: an answer to any question, or silence, and what is known of
+ * its reason; NULL: nothing. Any thread. */
+void hf__client_heard(struct hf_client *client, bool answered, const hf_error *why);
 
 #endif

@@ -158,12 +158,12 @@ static int unlock(struct hf_hold *hold, bool wait, struct hf_reply *reply)
     /* Dropping it may wait for its on_lost, with the shard unlocked. */
     bool counted = atomic_load(&claim->in_callback) != 0;
     if (counted)
-        hf__lock_entry_count_in(shard);
+        shard->calls_begun++;
     hf__lock_entry_drop_hold(hold);
     bool last = hf__list_empty(&claim->grant->holds);
     if (!counted && hf__lock_entry_needed(claim) != claim->store_mode) {
         counted = true;
-        hf__lock_entry_count_in(shard);
+        shard->calls_begun++;
     }
     if (reply) {
         reply->says_released = last && parting.events;
@@ -255,7 +255,7 @@ int hf_downgrade(hf_hold *hold, hf_mode mode)
     struct hf_shard *shard = shard_of(claim);
     hf_mode before = hold->mode;
     hf__shard_lock(shard);
-    hf__lock_entry_count_in(shard);
+    shard->calls_begun++;
     hold->mode = mode;
     struct hf_answer answer = lower(claim, true, NULL);
     hf__shard_lock(shard);
@@ -347,7 +347,7 @@ static int begin_upgrade(struct hf_lock_args *ask, struct hf_hold *hold, int64_t
                                   .now_ms = client->loop.clock(client->loop.arg) };
     ask->wait_until_ms = hf__args_until(ask->now_ms, wait_ms);
     hf__shard_lock(hold->grant->shard);
-    hf__lock_entry_count_in(hold->grant->shard);
+    hold->grant->shard->calls_begun++;
     hf__shard_unlock(hold->grant->shard);
     return HF_OK;
 }

@@ -142,12 +142,12 @@ bool hf__stop_reaches(struct hf_client *client)
 }
 
 /* It is counted before it looks at the stop, and a stop is set before the count is looked at. */
-void hf__stop_wait_begin(struct hf_stop_wait *wait, struct hf_client *client, hf_stop *stop,
-                         void (*end)(struct hf_stop_wait *wait))
+struct hf_interlude *hf__stop_wait_begin(struct hf_stop_wait *wait, struct hf_client *client,
+                                         hf_stop *stop, void (*end)(struct hf_stop_wait *wait))
 {
     wait->stop = stop;
     if (!stop)
-        return;
+        return NULL;
     wait->client = client;
     wait->end = end;
     wait->wanted = false;
@@ -159,6 +159,7 @@ void hf__stop_wait_begin(struct hf_stop_wait *wait, struct hf_client *client, hf
     pthread_mutex_unlock(&client->stop_mutex);
     if (is_set(stop)) /* mutant: stop-comes-before-its-wait */
         ring(client);
+    return &wait->interlude;
 }
 
 void hf__stop_wait_end(struct hf_stop_wait *wait)
@@ -169,11 +170,6 @@ void hf__stop_wait_end(struct hf_stop_wait *wait)
     hf__link_remove(&wait->link);
     atomic_fetch_sub(&wait->client->stop_wait_count, 1);
     pthread_mutex_unlock(&wait->client->stop_mutex);
-}
-
-struct hf_interlude *hf__stop_wait_interlude(struct hf_stop_wait *wait)
-{
-    return wait->stop ? &wait->interlude : NULL;
 }
 
 /* ---- clients ---- */

@@ -19,16 +19,13 @@ struct hf_stop_wait {
 };
 
 /* From before a request is sent to the loop until it has its answer. Without a stop, both do
- * nothing. */
-void hf__stop_wait_begin(struct hf_stop_wait *wait, struct hf_client *client, hf_stop *stop,
-                         void (*end)(struct hf_stop_wait *wait));
+ * nothing. Returns what the waiting thread does in between; NULL: nothing. */
+struct hf_interlude *hf__stop_wait_begin(struct hf_stop_wait *wait, struct hf_client *client,
+                                         hf_stop *stop, void (*end)(struct hf_stop_wait *wait));
 void hf__stop_wait_end(struct hf_stop_wait *wait);
 
 /* False: there is no memory for that. A wait without a thread of its own would not hear a stop. */
 bool hf__stop_reaches(struct hf_client *client);
-
-/* What the waiting thread does in between; NULL: nothing. */
-struct hf_interlude *hf__stop_wait_interlude(struct hf_stop_wait *wait);
 
 /* When a client is made, and before it is freed. */
 void hf__stops_open(struct hf_client *client);

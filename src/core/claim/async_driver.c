@@ -193,15 +193,6 @@ static void set_timers(struct hf_claim *claim, unsigned actions)
     set_alarm(claim);
 }
 
-/* A caller that loses patience before there are any words may hear from the engine which server is
- * silent. */
-static void find_words(struct hf_claim *claim)
-{
-    const struct hf_engine_ops *ops = claim->client->ops;
-    if (claim->outcome == HF_UNREACHABLE && !claim->op.out.error && ops->why_silent)
-        ops->why_silent(claim->client->engine, &claim->op, &claim->op.out.error);
-}
-
 /* What a step says about the store as a whole. */
 static void note_store(struct hf_claim *claim, enum hf_claim_event event)
 {
@@ -213,10 +204,10 @@ static void note_store(struct hf_claim *claim, enum hf_claim_event event)
     if ((answered && verdict == HF_NO_ANSWER) ||
         /* mutant: silence-that-wait-ends */
         (event == HF_ON_DEADLINE && hf__claim_is_unanswered(claim, hf__loop_now(&client->loop))))
-        hf__client_heard_why(client, claim->op.out.error);
+        hf__client_heard(client, false, claim->op.out.error);
     else if (answered && /* mutant: store-that-was-never-asked */
              (verdict == HF_GRANTED || verdict == HF_REFUSED || claim->op.out.contacted))
-        hf__client_heard(client, true);
+        hf__client_heard(client, true, NULL);
 }
 
 void hf__claim_drive(struct hf_claim *claim, enum hf_claim_event event)
@@ -239,8 +230,13 @@ void hf__claim_drive(struct hf_claim *claim, enum hf_claim_event event)
     follow_lease(claim, event);
     if ((actions & HF_DO_COMPLETE) && claim->done)
         hf__point(client, "before_return", claim->op.in.name);
-    if ((actions & HF_DO_COMPLETE) && before == HF_CLAIM_ASKING && event == HF_ON_DEADLINE)
-        find_words(claim);
+    /* A caller that loses patience before there are any words may hear from the engine which server
+     * is silent. */
+    bool impatient =
+        (actions & HF_DO_COMPLETE) && before == HF_CLAIM_ASKING && event == HF_ON_DEADLINE;
+    if (impatient && claim->outcome == HF_UNREACHABLE && !claim->op.out.error &&
+        client->ops->why_silent)
+        client->ops->why_silent(client->engine, &claim->op, &claim->op.out.error);
     if (actions & HF_DO_COMPLETE)
         take_caller(claim, &caller);
     set_timers(claim, actions);
@@ -278,9 +274,10 @@ static void start(struct hf_claim *claim)
         hf__claim_drive(claim, HF_ON_WAKE);
     else if (claim->state == HF_CLAIM_QUEUED && (atomic_load(&claim->turn) & HF_TURN_COME))
         hf__claim_drive(claim, HF_ON_TURN);
-    else if (claim->state == HF_CLAIM_HELD)
-        hf__compact_watch(claim);
-    else if (claim->state == HF_CLAIM_QUEUED || claim->state == HF_CLAIM_LEAVING) {
+    else if (claim->state == HF_CLAIM_HELD) {
+        hf__lease_follow(claim);
+        hf__compact_may_rest(claim);
+    } else if (claim->state == HF_CLAIM_QUEUED || claim->state == HF_CLAIM_LEAVING) {
         if (claim->state == HF_CLAIM_QUEUED)
             claim->awaits_deadline = claim->wait_until_ms != HF_NEVER;
         claim->awaits_retry = claim->retry_at_ms != HF_NEVER;
@@ -317,7 +314,11 @@ static void command_arrived(struct hf_task *task)
     bool runs = is_for_loop(claim, command);
     if (claim->forgotten && command == HF_CMD_SETTLE)
         hf__claim_waiters_complete(claim);
-    hf__claim_command_done(claim, command);
+    claim->commands &= (uint8_t)~command; /* mutant: claim-that-is-sent-to-loop */
+    if (claim->commands)
+        hf__loop_defer(&claim->client->loop, task);
+    else
+        hf__claim_unpin(claim);
     if (runs && command == HF_CMD_LOSE)
         hf__claim_lose_suspect(claim);
     if (runs && command == HF_CMD_ANNOUNCE) {

@@ -393,13 +393,6 @@ static inline void hf__claim_count_hold_end(struct hf_claim *claim)
     claim->held_from_us = 0;
 }
 
-/* A request begins that a claim was made for, or is raised for. */
-static inline void hf__claim_count_request(struct hf_claim *claim)
-{
-    claim->asked_at_us = hf__clock_us();
-    hf__count(claim->shard->counts, HF_COUNT_ASKED, 1);
-}
-
 /* ---- claim.c ---- */
 
 /* Counts a loss, once for a grant. Any thread. */

@@ -128,8 +128,8 @@ struct hf_answer hf__claim_raise(struct hf_claim *claim, struct hf_lock_args *as
     struct hf_shard *shard = claim->shard;
     hf__claim_begin(claim, ask);
     struct hf_stop_wait wait = { .request = hf__claim_id(claim) };
-    hf__stop_wait_begin(&wait, claim->client, ask->stop, hf__claim_end_by_stop);
-    struct hf_interlude *interlude = hf__stop_wait_interlude(&wait);
+    struct hf_interlude *interlude =
+        hf__stop_wait_begin(&wait, claim->client, ask->stop, hf__claim_end_by_stop);
     struct hf_answer answer =
         claim->here ? hf__claim_drive_sync(claim, HF_ON_UPGRADE, hf__clock_ms(), interlude)
                     : hf__claim_ask_on_loop(claim, HF_CMD_TURN, interlude);

@@ -187,12 +187,6 @@ void hf__compact_unheard(struct hf_claim *claim)
     hf__shard_unlock(claim->shard);
 }
 
-void hf__compact_watch(struct hf_claim *claim)
-{
-    hf__lease_follow(claim);
-    hf__compact_may_rest(claim);
-}
-
 /* ---- fetching ---- */
 
 static void take_out_of_gate(struct hf_claim *claim, struct hf_grant *grant)
@@ -236,34 +230,24 @@ static void refill_op(struct hf_op *op, const struct hf_grant *grant)
                                               .lost = is_lost(grant) };
 }
 
-static struct hf_claim *refill(struct hf_claim *claim, struct hf_grant *grant)
+struct hf_claim *hf__compact_restore(struct hf_grant *grant, enum hf_fetch fetch)
 {
-    hf__claim_reset(grant->shard, claim);
+    struct hf_shard *shard = grant->shard;
+    uint32_t spared = hf__compact_bounds.spared;
+    spared = fetch == HF_FETCH_TO_SHARE   ? spared
+             : fetch == HF_FETCH_TO_RENEW ? TO_RENEW(spared)
+                                          : 0;
+    struct hf_claim *claim = hf__pool_get_claim(shard, spared);
+    if (!claim)
+        return NULL;
+    hf__claim_reset(shard, claim);
     take_out_of_gate(claim, grant);
     refill_op(&claim->op, grant);
     claim->state = HF_CLAIM_HELD;
     claim->held_mode = claim->store_mode = grant->mode;
     claim->completed = claim->started = true;
-    if (atomic_load(&claim->client->closing))
+    if (atomic_load(&shard->client->closing))
         atomic_store(&claim->ending, HF_ECLOSED);
-    return claim;
-}
-
-static uint32_t spared_from(enum hf_fetch fetch)
-{
-    uint32_t spared = hf__compact_bounds.spared;
-    if (fetch == HF_FETCH_TO_SHARE)
-        return spared;
-    return fetch == HF_FETCH_TO_RENEW ? TO_RENEW(spared) : 0;
-}
-
-struct hf_claim *hf__compact_restore(struct hf_grant *grant, enum hf_fetch fetch)
-{
-    struct hf_shard *shard = grant->shard;
-    struct hf_claim *claim = hf__pool_get_claim(shard, spared_from(fetch));
-    if (!claim)
-        return NULL;
-    refill(claim, grant);
     bool last = grant->holds.next == grant->holds.prev;
     if (hf__list_empty(&grant->holds)) {
         claim->held_mode = HF_KEEP_NOTHING;

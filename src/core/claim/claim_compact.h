@@ -79,7 +79,4 @@ static inline void hf__compact_leaves(struct hf_claim *claim)
         hf__compact_leave(claim);
 }
 
-/* On the loop: its lease is watched from now on. Locks the shard. */
-void hf__compact_watch(struct hf_claim *claim);
-
 #endif

@@ -89,16 +89,6 @@ static unsigned ask(struct hf_claim *claim, int64_t now_ms)
     return HF_DO_ASK;
 }
 
-/* A renewal may be out, which reads the op: so it changes where the claim is driven, and not where
- * the call prepares it. */
-static unsigned ask_for_write(struct hf_claim *claim, int64_t now_ms)
-{
-    claim->op.in.mode = HF_WRITE;
-    claim->op.in.keep = HF_UPGRADE;
-    claim->op.in.enqueue = claim->raise_waits;
-    return ask(claim, now_ms);
-}
-
 /* Decides what the caller is told; the first decision stands. */
 static unsigned complete(struct hf_claim *claim, int outcome)
 {
@@ -168,13 +158,6 @@ bool hf__claim_is_unanswered(const struct hf_claim *claim, int64_t now_ms)
     return claim->state == HF_CLAIM_ASKING && now_ms - claim->op.in.asked_at_ms >= HF_SILENCE_MS;
 }
 
-/* A store that has no room for another client has said so. */
-static int code_of_silence(const struct hf_claim *claim)
-{
-    bool full = claim->op.out.error && claim->op.out.error->code == HF_ELIMIT;
-    return full ? HF_ELIMIT : HF_UNREACHABLE;
-}
-
 /* Silence is what fills the last second of a wait, or the whole of a shorter one. A bare try has
  * one question, and is told of that. */
 static bool was_heard_lately(const struct hf_claim *claim, int64_t now_ms)
@@ -191,7 +174,11 @@ static int code_without_grant(const struct hf_claim *claim, int64_t now_ms)
 {
     /* mutant: silence-at-end-of-wait */
     bool silent = !claim->store_seen || hf__claim_is_unanswered(claim, now_ms);
-    return silent && !was_heard_lately(claim, now_ms) ? code_of_silence(claim) : HF_BUSY;
+    if (!silent || was_heard_lately(claim, now_ms))
+        return HF_BUSY;
+    /* A store that has no room for another client has said so. */
+    bool full = claim->op.out.error && claim->op.out.error->code == HF_ELIMIT;
+    return full ? HF_ELIMIT : HF_UNREACHABLE;
 }
 
 /* A refused claim looks once more before its wait ends, and knows then whether the store still
@@ -339,34 +326,21 @@ static unsigned step_asking(struct hf_claim *claim, enum hf_claim_event event, i
     return complete(claim, why(claim, event, lost, now_ms));
 }
 
-/* What hf_unlock hears of a release that the store has confirmed. */
-static int release_result(const struct hf_claim *claim)
-{
-    /* mutant: loss-without-sentence */
-    return atomic_load(&claim->grant->lost) || claim->op.out.lost ? HF_LOST : HF_OK;
-}
-
 static unsigned gone(struct hf_claim *claim, int64_t now_ms)
 {
     say(claim, "after_release");
     note_silence(claim, claim->granted_late); /* mutant: late-release-is-a-word */
     if (claim->again)
         return ask(claim, now_ms);
-    unsigned actions = complete(claim, release_result(claim));
+    /* mutant: loss-without-sentence */
+    bool lost = atomic_load(&claim->grant->lost) || claim->op.out.lost;
+    unsigned actions = complete(claim, lost ? HF_LOST : HF_OK);
     if (claim->op.in.keep != HF_KEEP_NOTHING) {
         move(claim, HF_CLAIM_HELD);
         return actions;
     }
     move(claim, HF_CLAIM_OVER);
     return actions | HF_DO_FORGET;
-}
-
-/* Has a silent store forgotten us by itself? What rests on a session stays there as long as the
- * session is kept alive, and what was never answered may rest on one. */
-static bool is_forgotten(const struct hf_claim *claim, int64_t now_ms)
-{
-    /* mutant: release-is-repeated */
-    return claim->op.out.rests_on == &claim->op.engine.own_lease && now_ms >= claim->leave_until_ms;
 }
 
 /* No caller waits any more for what was going to be asked anew. Cancelling a request that was
@@ -397,7 +371,12 @@ static unsigned step_leaving(struct hf_claim *claim, enum hf_claim_event event, 
         return gone(claim, now_ms);
     /* What stays is renewed meanwhile, so the store does not forget the rest of it by itself. */
     bool stays = claim->op.in.keep != HF_KEEP_NOTHING && !atomic_load(&claim->grant->lost);
-    if (claim->op.out.verdict == HF_NO_ANSWER && (stays || !is_forgotten(claim, now_ms))) {
+    /* What rests on a session stays there as long as the session is kept alive, and what was never
+     * answered may rest on one. */
+    /* mutant: release-is-repeated */
+    bool own = claim->op.out.rests_on == &claim->op.engine.own_lease;
+    bool forgotten = own && now_ms >= claim->leave_until_ms;
+    if (claim->op.out.verdict == HF_NO_ANSWER && (stays || !forgotten)) {
         claim->retry_at_ms = after_silence(claim, now_ms);
         return HF_DO_PAUSE;
     }
@@ -415,47 +394,62 @@ static unsigned step_leaving(struct hf_claim *claim, enum hf_claim_event event, 
     return actions | HF_DO_FORGET;
 }
 
-static unsigned step(struct hf_claim *claim, enum hf_claim_event event, int64_t now_ms)
+static unsigned step_waiting(struct hf_claim *claim, enum hf_claim_event event, int64_t now_ms)
 {
-    switch (claim->state) {
-    case HF_CLAIM_QUEUED:
-        return step_queued(claim, event, now_ms);
-    case HF_CLAIM_ASKING:
-        return step_asking(claim, event, now_ms);
-    case HF_CLAIM_WAITING: {
-        bool lost = event == HF_ON_LEASE_LOST && holds_something(claim);
-        if (event == HF_ON_DEADLINE || event == HF_ON_END || lost) {
-            claim->leaving = true;
-            return complete(claim, why(claim, event, lost, now_ms)) | leave(claim, now_ms);
-        }
-        if (event == HF_ON_LEASE_LOST) /* mutant: owner-loses-its-place-in-line */
-            say(claim, "displaced");
-        if (event == HF_ON_WAKE || event == HF_ON_RETRY || event == HF_ON_LEASE_LOST)
-            return ask(claim, now_ms);
-        return HF_DO_NOTHING;
+    bool lost = event == HF_ON_LEASE_LOST && holds_something(claim);
+    if (event == HF_ON_DEADLINE || event == HF_ON_END || lost) {
+        claim->leaving = true;
+        return complete(claim, why(claim, event, lost, now_ms)) | leave(claim, now_ms);
     }
-    case HF_CLAIM_HELD:
-        if (event == HF_ON_UPGRADE && atomic_load(&claim->grant->lost))
-            return complete(claim, HF_LOST);
-        if (event == HF_ON_UPGRADE)
-            return atomic_load(&claim->ending) ? complete(claim, why_it_ends(claim))
-                                               : ask_for_write(claim, now_ms);
-        if (event == HF_ON_DOWNGRADE) {
-            claim->granted_late = false; /* a raise's, whose caller has been told */
-            return leave(claim, now_ms);
-        }
-        return HF_DO_NOTHING;
-    case HF_CLAIM_LEAVING:
-        return step_leaving(claim, event, now_ms);
-    case HF_CLAIM_OVER:
-        break;
-    }
+    if (event == HF_ON_LEASE_LOST) /* mutant: owner-loses-its-place-in-line */
+        say(claim, "displaced");
+    if (event == HF_ON_WAKE || event == HF_ON_RETRY || event == HF_ON_LEASE_LOST)
+        return ask(claim, now_ms);
     return HF_DO_NOTHING;
+}
+
+static unsigned step_held(struct hf_claim *claim, enum hf_claim_event event, int64_t now_ms)
+{
+    if (event == HF_ON_DOWNGRADE) {
+        claim->granted_late = false; /* a raise's, whose caller has been told */
+        return leave(claim, now_ms);
+    }
+    if (event != HF_ON_UPGRADE)
+        return HF_DO_NOTHING;
+    if (atomic_load(&claim->grant->lost))
+        return complete(claim, HF_LOST);
+    if (atomic_load(&claim->ending))
+        return complete(claim, why_it_ends(claim));
+    /* A renewal may be out, which reads the op: so it changes where the claim is driven, and not
+     * where the call prepares it. */
+    claim->op.in.mode = HF_WRITE;
+    claim->op.in.keep = HF_UPGRADE;
+    claim->op.in.enqueue = claim->raise_waits;
+    return ask(claim, now_ms);
 }
 
 unsigned hf__claim_step(struct hf_claim *claim, enum hf_claim_event event, int64_t now_ms)
 {
-    unsigned actions = step(claim, event, now_ms);
+    unsigned actions = HF_DO_NOTHING;
+    switch (claim->state) {
+    case HF_CLAIM_QUEUED:
+        actions = step_queued(claim, event, now_ms);
+        break;
+    case HF_CLAIM_ASKING:
+        actions = step_asking(claim, event, now_ms);
+        break;
+    case HF_CLAIM_WAITING:
+        actions = step_waiting(claim, event, now_ms);
+        break;
+    case HF_CLAIM_HELD:
+        actions = step_held(claim, event, now_ms);
+        break;
+    case HF_CLAIM_LEAVING:
+        actions = step_leaving(claim, event, now_ms);
+        break;
+    case HF_CLAIM_OVER:
+        break;
+    }
     if (event == HF_ON_DEADLINE && (actions & HF_DO_COMPLETE) && claim->outcome == HF_UNREACHABLE)
         note_silence(claim, true); /* mutant: silence-that-another-was-told */
     return actions;
@@ -486,7 +480,8 @@ void hf__claim_begin(struct hf_claim *claim, const struct hf_lock_args *ask)
     if (ending && ending != HF_ECLOSED &&
         atomic_compare_exchange_strong(&claim->ending, &ending, 0))
         atomic_fetch_and(&claim->turn, ~HF_TURN_ENDED);
-    hf__claim_count_request(claim);
+    claim->asked_at_us = hf__clock_us();
+    hf__count(claim->shard->counts, HF_COUNT_ASKED, 1);
     claim->completed = false;
     claim->blocked = NULL;
     claim->said_waiting = false;

@@ -66,7 +66,7 @@ static void patience_over(struct hf_timer *timer)
         waiter->asks && claim->upgrading && !leaving && !atomic_load(&claim->entry->silent);
     hf__shard_unlock(claim->shard);
     if (!waiter->asks) /* mutant: silence-that-unlock-ends */
-        hf__client_heard(claim->client, false);
+        hf__client_heard(claim->client, false, NULL);
     waiter->answer.code = refused ? HF_BUSY : HF_UNREACHABLE;
     if (!waiter->asks) {
         /* What the release was answered last, or why the store is silent. */
@@ -164,8 +164,8 @@ int hf__claim_waiters_await(struct hf_claim *claim, int64_t until_ms, hf_stop *s
     hf__shard_unlock(claim->shard);
     if (!busy)
         return HF_OK;
-    hf__stop_wait_begin(&wait, claim->client, stop, end_waiter);
-    hf__uv_loop_wait(claim->client, &waiter.answered, turns, hf__stop_wait_interlude(&wait));
+    hf__uv_loop_wait(claim->client, &waiter.answered, turns,
+                     hf__stop_wait_begin(&wait, claim->client, stop, end_waiter));
     hf__stop_wait_end(&wait);
     int code = waiter.answer.code;
     return code == HF_LOST ? HF_OK : code;

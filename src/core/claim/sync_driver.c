@@ -114,7 +114,7 @@ static struct hf_answer drive(struct hf_claim *claim, enum hf_claim_event event,
         enum hf_claim_state before = claim->state;
         bool unanswered = event == HF_ON_ANSWER && claim->op.out.verdict == HF_NO_ANSWER;
         if (event == HF_ON_ANSWER)
-            hf__client_heard(claim->client, !unanswered);
+            hf__client_heard(claim->client, !unanswered, NULL);
         if (unanswered)
             hf__count(claim->shard->counts, HF_COUNT_UNANSWERED, 1);
         unsigned actions = hf__claim_step(claim, event, now_ms);

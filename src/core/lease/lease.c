@@ -67,13 +67,6 @@ static void end_renewal(struct hf_lease *lease)
     }
 }
 
-static void say_refused(const struct hf_claim *claim, const char *reason)
-{
-    if (claim->store_mode != HF_KEEP_NOTHING)
-        hf__host_event(&claim->client->host, HF_EVENT_NOT_RENEWED, claim->op.in.name,
-                       atomic_load(&claim->grant->token), reason);
-}
-
 /* A refusal is a reply: the watchdog does not report the store as unresponsive. */
 static void lease_refused(struct hf_lease *lease, const char *reason, bool ready)
 {
@@ -81,11 +74,15 @@ static void lease_refused(struct hf_lease *lease, const char *reason, bool ready
     lease->refusal = reason;
     lease->renewing = false; /* mutant: owner-refuses-to-renew */
     if (ready)
-        hf__client_heard(client_of(lease), true);
+        hf__client_heard(client_of(lease), true, NULL);
     if (known)
         return;
-    HF_LIST_FOREACH (link, following, &lease->holders)
-        say_refused(HF_CONTAINER(link, struct hf_claim, lease_link), reason);
+    HF_LIST_FOREACH (link, following, &lease->holders) {
+        const struct hf_claim *claim = HF_CONTAINER(link, struct hf_claim, lease_link);
+        if (claim->store_mode != HF_KEEP_NOTHING)
+            hf__host_event(&claim->client->host, HF_EVENT_NOT_RENEWED, claim->op.in.name,
+                           atomic_load(&claim->grant->token), reason);
+    }
 }
 
 /* Asks for a renewal, and again a sixth of the lease later if there is silence, until it is over.
@@ -102,7 +99,7 @@ static void look_at(struct hf_timer *timer)
     }
     int64_t again = now_ms + (lease->lease_ms / 6 > 5 ? lease->lease_ms / 6 : 5);
     if (lease->renewing) {
-        hf__client_heard(client_of(lease), false);
+        hf__client_heard(client_of(lease), false, NULL);
         end_renewal(lease);
     }
     lease->renewing = true;
@@ -213,7 +210,7 @@ void hf__lease_answer(struct hf_lease *lease, int64_t asked_at_ms, enum hf_lease
     if (tap)
         tap->lease_answer(tap, lease, asked_at_ms, answer, length_ms, reason);
     if (answer == HF_LEASE_RENEWED || answer == HF_LEASE_GONE)
-        hf__client_heard(client_of(lease), true);
+        hf__client_heard(client_of(lease), true, NULL);
     if (answer == HF_LEASE_RENEWED && !lease->watched && length_ms != 0) {
         lease->asked_at_ms = asked_at_ms;
         lease->lease_ms = length_ms;

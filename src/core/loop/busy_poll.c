@@ -51,34 +51,25 @@ void hf__busy_poll_gave_away(struct hf_busy_poll *poll, int64_t us)
     poll->gave_away_us = us < hf__busy_poll_away_us ? 0 : us;
 }
 
-/* Where it has no processor but ours, a sleeper hears its answer as soon, and has not looked for
- * what could not come. Among many the processor may have been another client's. */
-static bool server_had_processor(const struct hf_busy_poll *poll)
-{
-    return poll->crowded == 0 && poll->gave_away_us > 0 && poll->gave_away_us <= SERVER_MAX_US;
-}
-
-/* A sleeper whose answer comes would have had it before that turn's end. One such turn costs as
- * much as many looks can save, so it is tried more rarely each time. */
-static bool program_had_processor(struct hf_busy_poll *poll)
-{
-    bool had = poll->gave_away_us >= PROGRAM_MIN_US;
-    if (!had)
-        poll->every = HF_BUSY_POLL_EVERY;
-    else if (poll->worth == 0 && poll->every < HF_BUSY_POLL_RARELY)
-        poll->every *= 2;
-    return had;
-}
-
 /* What is in vain costs as much as two that were not have saved. */
 void hf__busy_poll_ended(struct hf_busy_poll *poll, bool answered)
 {
     if (poll->stands_aside)
         return;
-    answered = (answered && !server_had_processor(poll)) || poll->refused;
-    answered = !program_had_processor(poll) && answered;
-    if (answered && poll->worth < HF_BUSY_POLL_MAX)
+    /* Where the server has no processor but ours, a sleeper hears its answer as soon, and has not
+     * looked for what could not come. Among many the processor may have been another client's. */
+    bool server_had_ours =
+        poll->crowded == 0 && poll->gave_away_us > 0 && poll->gave_away_us <= SERVER_MAX_US;
+    /* A sleeper whose answer comes would have had it before that turn's end. One such turn costs as
+     * much as many looks can save, so it is tried more rarely each time. */
+    bool program_had_ours = poll->gave_away_us >= PROGRAM_MIN_US;
+    if (!program_had_ours)
+        poll->every = HF_BUSY_POLL_EVERY;
+    else if (poll->worth == 0 && poll->every < HF_BUSY_POLL_RARELY)
+        poll->every *= 2;
+    bool pays = ((answered && !server_had_ours) || poll->refused) && !program_had_ours;
+    if (pays && poll->worth < HF_BUSY_POLL_MAX)
         poll->worth++;
-    else if (!answered)
+    else if (!pays)
         poll->worth -= poll->worth < 2 ? poll->worth : 2;
 }

@@ -69,14 +69,6 @@ void hf__loop_handoff_tell(struct hf_uv_loop *drive)
 
 /* ---- the caller's side ---- */
 
-/* A caller returns with its answer as soon as it is there: no caller waits for what follows from it
- * (the grant that is to be made longer, say): the next call takes it along, or the thread. */
-bool hf__loop_handoff_ends_early(const struct hf_uv_loop *drive)
-{
-    return drive->turner == BORROWER && atomic_load(&drive->wheel.waiting) <= 1 &&
-           atomic_load(&drive->wheel.requests) == 0;
-}
-
 bool hf__loop_handoff_is_over(const struct hf_uv_loop *drive)
 {
     return drive->turner == BORROWER &&
@@ -84,7 +76,7 @@ bool hf__loop_handoff_is_over(const struct hf_uv_loop *drive)
 }
 
 /* A timer that is due is not for a caller that does not even wait; what the caller before has left
- * is (see hf__loop_handoff_ends_early). A point may block. */
+ * is (see `turn` in uv_loop.c). A point may block. */
 bool hf__uv_loop_begin_push(struct hf_client *client)
 {
     if (client->drive_kind != HF_DRIVE_KIND_THREAD || client->on_point)

@@ -45,8 +45,6 @@ struct turning {
 };
 extern _Thread_local const struct turning *hf__turning HF_THREAD_LOCAL_NEAR;
 
-/* May the rest of a turn wait, as soon as the caller that turns has its answer? */
-bool hf__loop_handoff_ends_early(const struct hf_uv_loop *drive);
 /* Must the caller that turns give the loop back to the thread? */
 bool hf__loop_handoff_is_over(const struct hf_uv_loop *drive);
 

@@ -51,11 +51,15 @@ static void set_timer(struct hf_uv_loop *drive, int64_t at_ms)
     timerfd_settime(drive->timer_fd, TFD_TIMER_ABSTIME, &when, NULL);
 }
 
-/* What is to be done at once needs no timer: see rest. */
+/* What is to be done at once needs no timer: see rest. A caller in the thread's place returns with
+ * its answer as soon as it is there: no caller waits for what follows from it (the grant that is to
+ * be made longer, say). The next call takes it along, or the thread. */
 static void turn(struct hf_uv_loop *drive)
 {
     struct hf_loop *loop = &drive->client->loop;
-    loop->until = hf__loop_handoff_ends_early(drive) ? drive->until : NULL;
+    bool alone = drive->turner == BORROWER && atomic_load(&drive->wheel.waiting) <= 1 &&
+                 atomic_load(&drive->wheel.requests) == 0;
+    loop->until = alone ? drive->until : NULL;
     int64_t next_ms = hf__loop_turn(loop);
     hf__futex_group_wake(&drive->sleepers); /* mutant: turn-ends-without-waking-those */
     if (next_ms > loop->now_ms)
@@ -197,15 +201,10 @@ int hf__uv_loop_open(struct hf_client *client, enum hf_drive_kind kind, hf_error
     return HF_OK;
 }
 
-static bool is_due(const struct hf_uv_loop *drive)
-{
-    const struct hf_loop *loop = &drive->client->loop;
-    return !hf__list_empty(&loop->ready) || hf__loop_next(loop) <= hf__clock_ms();
-}
-
 static void *run_thread(void *arg)
 {
     struct hf_uv_loop *drive = arg;
+    const struct hf_loop *loop = &drive->client->loop;
     struct turning turning = { drive->client, NULL };
     hf__turning = &turning;
     drive->turner = THREAD;
@@ -214,7 +213,8 @@ static void *run_thread(void *arg)
         hf__futex_group_wake(&drive->sleepers);
         /* Between two parks it looks at the descriptors: a caller that only gives back does not. */
         /* mutant: between-two-parks-descriptors */
-        if (hf__loop_handoff_may_park(drive) && !is_io_due(drive) && !is_due(drive))
+        if (hf__loop_handoff_may_park(drive) && !is_io_due(drive) && hf__list_empty(&loop->ready) &&
+            hf__loop_next(loop) > hf__clock_ms())
             hf__loop_handoff_park(drive);
         hf__loop_handoff_tell(drive);
     }
@@ -381,13 +381,6 @@ bool hf__uv_loop_begin_wait(struct hf_client *client)
     return hf__loop_owner_acquire(&client->drive->wheel);
 }
 
-/* Until its time, or until a signal. */
-static bool sleep_until(struct hf_uv_loop *drive, _Atomic uint32_t *flag, int64_t at_ms)
-{
-    int64_t left_ms = at_ms - hf__clock_ms();
-    return hf__futex_group_wait_for(&drive->sleepers, flag, left_ms > 0 ? left_ms : 0);
-}
-
 void hf__uv_loop_wait(struct hf_client *client, _Atomic uint32_t *flag, bool turns,
                       struct hf_interlude *interlude)
 {
@@ -400,9 +393,12 @@ void hf__uv_loop_wait(struct hf_client *client, _Atomic uint32_t *flag, bool tur
         if (turns)
             borrow(client->drive, flag, interlude ? interlude->at_ms : HF_NEVER);
         /* An interlude may take its time, and use the client: the loop is the thread's again. */
-        while (interlude && interlude->at_ms != HF_NEVER &&
-               !sleep_until(client->drive, flag, interlude->at_ms))
+        while (interlude && interlude->at_ms != HF_NEVER) {
+            int64_t left_ms = interlude->at_ms - hf__clock_ms();
+            if (hf__futex_group_wait_for(&client->drive->sleepers, flag, left_ms > 0 ? left_ms : 0))
+                break;
             interlude->run(interlude);
+        }
         hf__futex_group_wait(&client->drive->sleepers, flag);
         hf__loop_owner_exit(&client->drive->wheel);
         return;

@@ -36,7 +36,7 @@ static void patience_over(struct hf_timer *timer)
     hf_error *why = NULL;
     if (client->ops->why_silent)
         client->ops->why_silent(client->engine, NULL, &why);
-    hf__client_heard_why(client, why);
+    hf__client_heard(client, false, why);
     /* It holds nothing, so nothing of it is left there. */
     if (!why)
         hf__explain(&why, HF_UNREACHABLE, 0, "the store did not answer in time");
@@ -101,7 +101,7 @@ static void answered(struct hf_task *task)
     struct hf_oneshot_call *call = HF_CONTAINER(question, struct hf_oneshot_call, question);
     /* mutant: answer-that-engine-makes-up */
     if (question->code == HF_UNREACHABLE || question->contacted)
-        hf__client_heard(call->client, question->code != HF_UNREACHABLE);
+        hf__client_heard(call->client, question->code != HF_UNREACHABLE, NULL);
     hf__link_remove(&call->link);
     if (call->ended)
         call->ended(call);
@@ -146,8 +146,8 @@ struct hf_answer hf__oneshot_call_run(struct hf_oneshot_call *call)
     call->stoppable = stop ? &stoppable.call : NULL;
     bool turns = hf__uv_loop_begin_wait(client);
     hf__oneshot_call_begin(call, &waiter);
-    hf__stop_wait_begin(&stoppable.wait, client, stop, end_by_stop);
-    hf__uv_loop_wait(client, &waiter.answered, turns, hf__stop_wait_interlude(&stoppable.wait));
+    hf__uv_loop_wait(client, &waiter.answered, turns,
+                     hf__stop_wait_begin(&stoppable.wait, client, stop, end_by_stop));
     hf__stop_wait_end(&stoppable.wait);
     return waiter.answer;
 }

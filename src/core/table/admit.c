@@ -27,20 +27,15 @@ static uint64_t without_async(uint64_t owner)
     return owner >> 62 == 1 ? owner & ~HF_OWNER_ASYNC : owner;
 }
 
-static bool may_nest(const struct hf_claim *claim, const struct hf_lock_args *ask)
-{
-    return without_async(claim->op.in.owner) == without_async(ask->owner) &&
-           claim->held_mode != HF_KEEP_NOTHING && claim->held_mode != HF_PERMIT &&
-           !ask->attach_key && is_believed(claim);
-}
-
 static struct hf_claim *find_nest(const struct hf_lock_entry *entry, const struct hf_lock_args *ask)
 {
-    if (ask->mode == HF_PERMIT || !hf__mode_leaves_hold(ask->mode))
+    if (ask->mode == HF_PERMIT || !hf__mode_leaves_hold(ask->mode) || ask->attach_key)
         return NULL;
     HF_LIST_FOREACH (link, following, &entry->holders) {
         struct hf_claim *claim = HF_CONTAINER(link, struct hf_claim, entry_link);
-        if (may_nest(claim, ask))
+        bool own = without_async(claim->op.in.owner) == without_async(ask->owner);
+        bool nests = claim->held_mode != HF_KEEP_NOTHING && claim->held_mode != HF_PERMIT;
+        if (own && nests && is_believed(claim))
             return claim;
     }
     return NULL;
@@ -50,11 +45,6 @@ static void refuse(struct hf_entrance *entrance, int code)
 {
     entrance->how = HF_ADMIT_NO;
     entrance->answer.code = code;
-}
-
-static bool same_lock(hf_mode held, hf_mode wanted)
-{
-    return held == wanted || (hf__mode_is_rw(held) && hf__mode_is_rw(wanted));
 }
 
 /* Not every engine has what a reader that means to write should have taken. */
@@ -74,7 +64,7 @@ static enum hf_admission how_to_nest(const struct hf_claim *claim, const struct 
     hf_mode wanted = ask->mode;
     hf_mode held = (hf_mode)claim->held_mode;
     const char *name = claim->op.in.name;
-    if (!same_lock(held, wanted))
+    if (held != wanted && !(hf__mode_is_rw(held) && hf__mode_is_rw(wanted)))
         hf__explain(error, HF_EKIND, 0, "\"%.200s\": this owner holds it in another mode", name);
     else if (wanted <= held)
         return HF_ADMIT_NESTED;
@@ -256,8 +246,10 @@ void hf__lock_entry_admit(struct hf_client *client, const struct hf_lock_args *a
             admit_nested(shard, nest, ask, entrance);
         else
             admit_new(client, shard, entry, ask, entrance);
-        if (hf__entrance_counts(entrance))
-            hf__lock_entry_count_in(shard);
+        if (entrance->how <= HF_ADMIT_EARLY) {
+            shard->calls_begun++;
+            entrance->calls++;
+        }
     }
     hf__shard_unlock(shard);
 }

@@ -93,7 +93,7 @@ bool hf__lock_entry_call_begin(struct hf_client *client, uint64_t name_hash)
     hf__shard_lock(shard);
     bool open = !atomic_load(&client->closing);
     if (open)
-        hf__lock_entry_count_in(shard);
+        shard->calls_begun++;
     hf__shard_unlock(shard);
     return open;
 }
@@ -234,30 +234,18 @@ void hf__claim_forget(struct hf_claim *claim)
     hf__shard_unlock(shard);
 }
 
-void hf__claim_command_done(struct hf_claim *claim, unsigned command)
-{
-    claim->commands &= (uint8_t)~command; /* mutant: claim-that-is-sent-to-loop */
-    if (claim->commands)
-        hf__loop_defer(&claim->client->loop, &claim->command);
-    else
-        hf__claim_unpin(claim);
-}
-
 /* ---- what is undone behind the caller's back ---- */
-
-/* A release that has met silence is not waited for, unless it puts back what is asked for. */
-static bool is_in_the_way(const struct hf_claim *claim, const char *attach_key)
-{
-    const char *key = claim->op.in.attach_key;
-    return !claim->undone_unheard || (attach_key && key && strcmp(attach_key, key) == 0);
-}
 
 bool hf__lock_entry_is_undone(const struct hf_shard *shard, const struct hf_lock_entry *entry,
                               const char *attach_key)
 {
     HF_LIST_FOREACH (link, following, &shard->undone) {
         const struct hf_claim *claim = HF_CONTAINER(link, struct hf_claim, undo_link);
-        if (claim->entry == entry && is_in_the_way(claim, attach_key))
+        const char *key = claim->op.in.attach_key;
+        /* A release that has met silence is not waited for, unless it puts back what is asked for.
+         */
+        bool puts_back = attach_key && key && strcmp(attach_key, key) == 0;
+        if (claim->entry == entry && (!claim->undone_unheard || puts_back))
             return true;
     }
     return false;
@@ -343,22 +331,6 @@ static void join_holders(struct hf_claim *claim)
     }
 }
 
-/* One that was raised is held already. */
-static void count_grant(struct hf_claim *claim)
-{
-    if (!claim->upgrading)
-        hf__claim_count_hold(claim);
-}
-
-static void stop_asking(struct hf_shard *shard, struct hf_claim *claim)
-{
-    put_back_new_hold(shard, claim);
-    if (!claim->upgrading)
-        hf__lock_entry_leave_queue(claim);
-    else if (claim->state == HF_CLAIM_HELD)
-        settle_loss(claim);
-}
-
 /* The store has been brought down to op.in.keep; or it refuses that, and then what it has for us is
  * still ours to use. */
 static void settle_lower(struct hf_shard *shard, struct hf_claim *claim)
@@ -380,20 +352,19 @@ static void come_to_rest(struct hf_claim *claim, bool watch)
     claim->driven = claim->upgrading = false;
     claim->changing = NULL;
     claim->generation++; /* the request is over: its id must not reach a later one of this claim */
+    /* While the claim was being changed, holds may have been given back, and a thread may wait for
+     * it. */
+    bool settled = hf__lock_entry_is_settled(claim, hf__lock_entry_needed(claim));
     /* A calling thread lowers afterwards what was released meanwhile. After the loop no thread
-     * does, so the claim stays with the loop until it is settled. */
-    bool settled = claim->here || hf__lock_entry_is_settled(claim, hf__lock_entry_needed(claim));
-    /* With nothing to renew or to time out, any thread may end it without the loop. */
+     * does, so the claim stays with the loop until it is settled. With nothing to renew or to time
+     * out, any thread may end it without the loop. */
     /* mutant: after-change-by-loop */
-    claim->here = claim->client->here && !claim->op.out.rests_on && settled &&
+    claim->here = claim->client->here && !claim->op.out.rests_on && (claim->here || settled) &&
                   !(claim->commands & HF_CMD_SETTLE) && !claim->unlock_waiter;
     if (watch)
         hf__claim_post(claim, HF_CMD_START);
-    /* While the claim was being changed, holds may have been given back, and a thread may wait for
-     * it. */
-    bool rest = /* mutant: what-is-given-back-during */
-        !hf__lock_entry_is_settled(claim, hf__lock_entry_needed(claim)) || claim->unlock_waiter;
-    if (!claim->here && rest)
+    /* mutant: what-is-given-back-during */
+    if (!claim->here && (!settled || claim->unlock_waiter))
         hf__claim_post(claim, HF_CMD_SETTLE);
 }
 
@@ -432,7 +403,8 @@ struct hf_answer hf__lock_entry_grant_sync(struct hf_claim *claim)
     struct hf_shard *shard = claim->shard;
     say_granted(claim);
     hf__shard_lock(shard);
-    count_grant(claim);
+    if (!claim->upgrading) /* else it is held already */
+        hf__claim_count_hold(claim);
     struct hf_answer answer = hf__lock_entry_grant(claim);
     settle_loss(claim);
     hf__shard_unlock(shard);
@@ -470,11 +442,17 @@ void hf__lock_entry_follow(struct hf_claim *claim, enum hf_claim_state before)
     struct hf_shard *shard = claim->shard;
     hf__shard_lock(shard);
     if (granted) {
-        count_grant(claim);
+        if (!claim->upgrading) /* else it is held already */
+            hf__claim_count_hold(claim);
         join_holders(claim);
     }
-    if (stopped)
-        stop_asking(shard, claim);
+    if (stopped) {
+        put_back_new_hold(shard, claim);
+        if (!claim->upgrading)
+            hf__lock_entry_leave_queue(claim);
+        else if (claim->state == HF_CLAIM_HELD)
+            settle_loss(claim);
+    }
     if (raised)
         claim->store_mode = (int8_t)claim->op.in.mode; /* mutant: raise-that-was-granted-too */
     if (lowered)

@@ -7,17 +7,19 @@
 #include "core/claim/claim.h"
 
 enum hf_admission {
-    HF_ADMIT_NESTED,  /* the owner holds it already: answer.hold is the second hold */
     HF_ADMIT_UPGRADE, /* the owner holds HF_UPGRADE: claim, with new_hold set, asks for HF_WRITE */
     HF_ADMIT_ASK,     /* claim is new and may ask the store */
     HF_ADMIT_QUEUED,  /* claim is new, and waits until it is the head */
     HF_ADMIT_EARLY,   /* the owner's claim, pinned, has to come to rest before it can be raised */
-    HF_ADMIT_TAKEN,   /* granted at once: answer.hold is the hold */
-    HF_ADMIT_NO       /* answer says why */
+    /* The answer is there: */
+    HF_ADMIT_NESTED, /* the owner holds it already: answer.hold is the second hold */
+    HF_ADMIT_TAKEN,  /* granted at once: answer.hold is the hold */
+    HF_ADMIT_NO      /* answer says why */
 };
 
 struct hf_entrance {
     enum hf_admission how;
+    unsigned calls; /* how often the call has been counted in, and must be counted out */
     struct hf_claim *claim;
     bool contended; /* ASK, QUEUED: this client holds the name, or asks for it */
     struct hf_answer answer;
@@ -33,25 +35,14 @@ struct hf_lock_entry *hf__lock_entry_make(struct hf_shard *shard, const struct h
 void hf__lock_entry_unlink(struct hf_shard *shard, struct hf_lock_entry *entry);
 void hf__lock_entry_add_hold(struct hf_claim *claim, struct hf_hold *hold);
 
-/* Counts the call in, unless the answer is there already (hf__entrance_counts). */
+/* Counts the call in, unless the answer is there already. */
 void hf__lock_entry_admit(struct hf_client *client, const struct hf_lock_args *ask,
                           struct hf_entrance *entrance);
 
-static inline bool hf__entrance_counts(const struct hf_entrance *entrance)
-{
-    return entrance->how == HF_ADMIT_UPGRADE || entrance->how == HF_ADMIT_ASK ||
-           entrance->how == HF_ADMIT_QUEUED || entrance->how == HF_ADMIT_EARLY;
-}
-
-/* hf_close frees nothing while a call is counted in. Counting out is the last that a call does with
- * its client. Begin answers false when the client is closing. */
+/* hf_close frees nothing while a call is counted in (shard->calls_begun). Counting out is the last
+ * that a call does with its client. Begin answers false when the client is closing. */
 bool hf__lock_entry_call_begin(struct hf_client *client, uint64_t name_hash);
 void hf__lock_entry_call_ended(struct hf_client *client, uint64_t name_hash);
-/* With the shard locked. */
-static inline void hf__lock_entry_count_in(struct hf_shard *shard)
-{
-    shard->calls_begun++;
-}
 uint64_t hf__lock_entry_calls(struct hf_client *client);
 
 /* Keeps the entry in step after a claim has moved on from `before`: a granted one joins the
@@ -90,9 +81,6 @@ void hf__claim_forget(struct hf_claim *claim);
 void hf__claim_free(struct hf_shard *shard, struct hf_claim *claim);
 /* With the shard locked: the end of hf__claim_pin. */
 void hf__claim_unpin(struct hf_claim *claim);
-/* On the loop, with the shard locked. The claim comes again if there is more to do; if not, it is
- * unpinned. */
-void hf__claim_command_done(struct hf_claim *claim, unsigned command);
 
 /* The entry's last claim is gone. The entry goes too, or stays a while for what is kept in it. */
 void hf__lock_entry_left(struct hf_client *client, struct hf_shard *shard,

@@ -49,15 +49,6 @@ bool hf__peer_round_is_over(const struct hf_peer *peer)
     return peer->failures % peer->config.place_count == 0;
 }
 
-/* Within a round the next address follows almost at once. */
-static void begin_pause(struct hf_peer *peer)
-{
-    unsigned rounds = peer->failures / peer->config.place_count;
-    /* mutant: pause-after-round */
-    int64_t pause_ms = hf__backoff_ms(hf__peer_round_is_over(peer) ? rounds - 1 : 0);
-    hf__timer_start(loop_of(peer), &peer->pause, now(peer) + pause_ms);
-}
-
 /* `why` is set. */
 static void peer_fail(struct hf_peer *peer)
 {
@@ -66,7 +57,12 @@ static void peer_fail(struct hf_peer *peer)
     peer->failures++;
     /* mutant: address-that-has-failed */
     peer->place_at = (peer->place_at + 1) % peer->config.place_count;
-    begin_pause(peer); /* mutant: server-that-is-down-is-tried */
+    /* Within a round the next address follows almost at once. */
+    unsigned rounds = peer->failures / peer->config.place_count;
+    /* mutant: pause-after-round */
+    int64_t pause_ms = hf__backoff_ms(hf__peer_round_is_over(peer) ? rounds - 1 : 0);
+    /* mutant: server-that-is-down-is-tried */
+    hf__timer_start(loop_of(peer), &peer->pause, now(peer) + pause_ms);
     peer->config.callbacks->failed(peer, was);
 }
 
@@ -121,19 +117,15 @@ static void silence_fired(struct hf_timer *timer)
                        (long long)(now(peer) - oldest_ms));
 }
 
-/* With several addresses the sentence names the one that is tried. */
-static const char *shown_now(const struct hf_peer *peer, char *text, size_t size)
-{
-    if (peer->config.place_count == 1 || !peer->place.host)
-        return peer->config.shown;
-    hf__url_write_place(text, size, peer->place.host, peer->place.port);
-    return text;
-}
-
 void hf__peer_why_silent(struct hf_peer *peer, hf_error **error)
 {
     char text[280];
-    const char *store = peer->config.store, *shown = shown_now(peer, text, sizeof text);
+    const char *store = peer->config.store, *shown = peer->config.shown;
+    /* With several addresses the sentence names the one that is tried. */
+    if (peer->config.place_count > 1 && peer->place.host) {
+        hf__url_write_place(text, sizeof text, peer->place.host, peer->place.port);
+        shown = text;
+    }
     int64_t oldest_ms = oldest_of(peer);
     bool asked = peer->state == HF_PEER_READY && oldest_ms != HF_NEVER;
     if (asked && now(peer) - oldest_ms < TOLD_MS)
