@@ -275,14 +275,6 @@ static int check_host(const struct parser *parser, const char *text)
     return HF_OK;
 }
 
-/* "fe80::1%25eth0" is how a URL has the zone of an address (RFC 6874). */
-static void decode_zone(char *address)
-{
-    char *zone = strstr(address, "%25");
-    if (zone && zone[3])
-        memmove(zone + 1, zone + 3, strlen(zone + 3) + 1);
-}
-
 static int parse_host(struct parser *parser, char *text)
 {
     struct hf_url *url = parser->url;
@@ -299,8 +291,11 @@ static int parse_host(struct parser *parser, char *text)
                             "an IPv6 address ends with ']', and maybe a port, after '['");
         port = close[1] ? close + 2 : NULL;
         *close = 0;
-        decode_zone(text + 1);
         host->name = text + 1;
+        /* "fe80::1%25eth0" is how a URL has the zone of an address (RFC 6874). */
+        char *zone = strstr(text + 1, "%25");
+        if (zone && zone[3])
+            memmove(zone + 1, zone + 3, strlen(zone + 3) + 1);
     } else {
         char *colon = strchr(text, ':');
         port = colon ? colon + 1 : NULL;
@@ -337,21 +332,15 @@ static char *cut(char *text, char mark)
     return at + 1;
 }
 
-/* Is the user written before each host? Then the '@' of the first stands before a comma. */
-static const char *second_user(const char *text, const char *last_at_sign)
-{
-    const char *first = strchr(text, '@');
-    const char *comma = first < last_at_sign ? find(first, ',', last_at_sign) : NULL;
-    return comma ? comma + 1 : NULL;
-}
-
 static int parse_authority(struct parser *parser, char *text)
 {
     char *at_sign = strrchr(text, '@');
     if (at_sign) {
-        const char *second = second_user(text, at_sign);
-        if (second)
-            return complain(parser, second,
+        /* Is the user written before each host? Then the '@' of the first stands before a comma. */
+        const char *first = strchr(text, '@');
+        const char *comma = first < at_sign ? find(first, ',', at_sign) : NULL;
+        if (comma)
+            return complain(parser, comma + 1,
                             "the user stands once, before the first host (a '@' of the password is "
                             "%40); another one");
         *at_sign = 0;

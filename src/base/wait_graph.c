@@ -64,23 +64,6 @@ void hf__graph_add(struct hf_graph *graph, const struct hf_graph_claim *claim)
     added->owner_hash = (uint32_t)hf__hash(claim->owner, strlen(claim->owner));
 }
 
-/* A key that names a thread is that of all its claims: the embedded engine's. */
-static bool is_of_one_claim(const char *key)
-{
-    const char *colon = strrchr(key, ':');
-    return !colon || strtoull(colon + 1, NULL, 10) < UINT64_C(1) << 62;
-}
-
-static void name_owner(char *text, size_t size, const hf_entry *entry)
-{
-    const char *colon = strrchr(entry->thread, ':');
-    const char *owner = *entry->owner_text ? entry->owner_text : entry->owner_key;
-    if (colon)
-        snprintf(text, size, "thread %.20s of %.128s", colon + 1, owner);
-    else
-        snprintf(text, size, "%.160s", *owner ? owner : "an owner that the store does not name");
-}
-
 void hf__graph_add_entry(struct hf_graph *graph, const hf_entry *entry)
 {
     char text[192], key[HF_OWNER_KEY_SIZE + 24];
@@ -88,22 +71,30 @@ void hf__graph_add_entry(struct hf_graph *graph, const hf_entry *entry)
     bool waits = entry->role == HF_ROLE_WAITER;
     if (entry->role == HF_ROLE_OBJECT)
         return;
-    name_owner(text, sizeof text, entry);
+    const char *thread = strrchr(entry->thread, ':'), *number = strrchr(entry->owner_key, ':');
+    const char *owner = *entry->owner_text ? entry->owner_text : entry->owner_key;
+    if (thread)
+        snprintf(text, sizeof text, "thread %.20s of %.128s", thread + 1, owner);
+    else
+        snprintf(text, sizeof text, "%.160s",
+                 *owner ? owner : "an owner that the store does not name");
+    /* A key that names a thread is that of all its claims: the embedded engine's. */
+    bool of_thread = number && strtoull(number + 1, NULL, 10) >= UINT64_C(1) << 62;
     snprintf(key, sizeof key, "%s@%llu", entry->owner_key, (unsigned long long)entry->claim);
-    hf__graph_add(graph, &(struct hf_graph_claim){
-                             .name = entry->name,
-                             .owner = entry->thread,
-                             .key = key,
-                             .text = text,
-                             .store = graph->store,
-                             .at = graph->at,
-                             .token = waits ? 0 : entry->token,
-                             .began_ms = !waits || entry->since_ms < 0
-                                             ? INT64_MIN
-                                             : now_ms - entry->since_ms + AGE_MARGIN_MS,
-                             .mode = entry->mode,
-                             .waits = waits,
-                             .unique = entry->claim || is_of_one_claim(entry->owner_key) });
+    hf__graph_add(
+        graph, &(struct hf_graph_claim){ .name = entry->name,
+                                         .owner = entry->thread,
+                                         .key = key,
+                                         .text = text,
+                                         .store = graph->store,
+                                         .at = graph->at,
+                                         .token = waits ? 0 : entry->token,
+                                         .began_ms = !waits || entry->since_ms < 0
+                                                         ? INT64_MIN
+                                                         : now_ms - entry->since_ms + AGE_MARGIN_MS,
+                                         .mode = entry->mode,
+                                         .waits = waits,
+                                         .unique = entry->claim || !of_thread });
 }
 
 void hf__thread_key(char key[HF_OWNER_KEY_SIZE], const char *client, uint64_t thread)
@@ -150,13 +141,6 @@ static bool same_name(const struct hf_graph_claim *one, const struct hf_graph_cl
            strcmp(one->name, other->name) == 0;
 }
 
-static bool same_claim(const struct hf_graph_claim *one, const struct hf_graph_claim *other)
-{
-    return same_owner(one, other) && same_name(one, other) && one->waits == other->waits &&
-           one->mode == other->mode && one->token == other->token &&
-           strcmp(one->key, other->key) == 0;
-}
-
 static bool is_confirmed(const struct hf_graph_claim *claim, const struct hf_graph *first)
 {
     /* Else it waited before the first list was asked for, and so all the time since. */
@@ -164,9 +148,13 @@ static bool is_confirmed(const struct hf_graph_claim *claim, const struct hf_gra
                  (claim->began_ms > first->asked_ms || claim->began_ms == INT64_MIN);
     if (newer) /* mutant: wait-that-began-between-looks */
         return false;
-    for (uint32_t i = 0; i < first->count; i++)
-        if (same_claim(claim, &first->claims[i]))
+    for (uint32_t i = 0; i < first->count; i++) {
+        const struct hf_graph_claim *other = &first->claims[i];
+        if (same_owner(claim, other) && same_name(claim, other) && claim->waits == other->waits &&
+            claim->mode == other->mode && claim->token == other->token &&
+            strcmp(claim->key, other->key) == 0)
             return true;
+    }
     return false;
 }
 
@@ -209,24 +197,21 @@ bool hf__graph_blocks(const struct hf_graph_claim *hold, const struct hf_graph_c
            hf__graph_excludes(hold->mode, wait->mode);
 }
 
-static void add_edge(struct hf_graph *graph, uint32_t from, uint32_t to, uint32_t hold)
-{
-    void *edges = graph->edges;
-    if (!make_room(graph, &edges, graph->edge_count, &graph->edge_room, sizeof *graph->edges))
-        return;
-    graph->edges = edges;
-    graph->edges[graph->edge_count++] = (struct hf_graph_edge){ from, to, hold };
-}
-
 static void add_edges_from(struct hf_graph *graph, uint32_t from)
 {
     const struct hf_graph_claim *claims = graph->claims;
     for (uint32_t hold = 0; hold < graph->count; hold++) {
         if (!*claims[hold].owner || !hf__graph_blocks(&claims[hold], &claims[from]))
             continue;
-        for (uint32_t to = 0; to < graph->count; to++)
-            if (claims[to].waits && same_owner(&claims[to], &claims[hold]))
-                add_edge(graph, from, to, hold);
+        for (uint32_t to = 0; to < graph->count; to++) {
+            void *edges = graph->edges;
+            if (!claims[to].waits || !same_owner(&claims[to], &claims[hold]) ||
+                !make_room(graph, &edges, graph->edge_count, &graph->edge_room,
+                           sizeof *graph->edges))
+                continue;
+            graph->edges = edges;
+            graph->edges[graph->edge_count++] = (struct hf_graph_edge){ from, to, hold };
+        }
     }
 }
 

@@ -17,6 +17,8 @@
 #define FULL_AGAIN_MS 5
 /* With TLS, this much at a time is made ready for the wire. */
 #define SEALED_MAX (64u << 10)
+/* ... and this much is taken from there at a time. */
+#define TAKEN_MAX (16u << 10)
 
 static void socket_closed(uv_handle_t *handle)
 {
@@ -112,23 +114,13 @@ static char *room_in(struct buffer *buffer, size_t length)
     return buffer->bytes + buffer->length;
 }
 
-static bool append(struct buffer *buffer, const char *bytes, size_t length)
-{
-    char *room = room_in(buffer, length);
-    if (!room)
-        return false;
-    memcpy(room, bytes, length);
-    buffer->length += length;
-    return true;
-}
-
 /* Makes the next bytes of `out` ready for the wire, and what TLS has to say of its own. False: it
  * has failed, or there is no memory. */
 static bool seal(struct hf_stream *stream)
 {
-    struct buffer *out = &stream->out;
+    struct buffer *out = &stream->out, *sealed = &stream->sealed;
     size_t length = out->length - out->begun < SEALED_MAX ? out->length - out->begun : SEALED_MAX;
-    char bytes[16384];
+    char *room;
     if (stream->is_open && length > 0) {
         if (!hf__tls_write(stream->session, out->bytes + out->begun, length))
             return false;
@@ -136,10 +128,10 @@ static bool seal(struct hf_stream *stream)
     }
     if (out->begun == out->length)
         out->begun = out->length = 0;
-    while ((length = hf__tls_take(stream->session, bytes, sizeof bytes)) > 0)
-        if (!append(&stream->sealed, bytes, length))
-            return false;
-    return true;
+    while ((room = room_in(sealed, TAKEN_MAX)) &&
+           (length = hf__tls_take(stream->session, room, TAKEN_MAX)) > 0)
+        sealed->length += length;
+    return room != NULL;
 }
 
 /* libuv's own writing would raise SIGPIPE where the program takes that. */
@@ -203,7 +195,7 @@ void hf__stream_wrote(struct hf_stream *stream, size_t length)
 
 bool hf__stream_write(struct hf_stream *stream, const char *bytes, size_t length)
 {
-    char *room = hf__stream_room(stream, length);
+    char *room = room_in(&stream->out, length);
     if (!room)
         return false;
     memcpy(room, bytes, length);

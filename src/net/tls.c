@@ -216,17 +216,12 @@ static void look_at_result(struct hf_tls_session *session, int result)
 
 /* ---- a connection ---- */
 
-static bool is_address(const char *host)
-{
-    unsigned char address[sizeof(struct in6_addr)];
-    return inet_pton(AF_INET, host, address) == 1 || inet_pton(AF_INET6, host, address) == 1;
-}
-
 /* The name that the certificate must have, and that the server is told. */
 static bool name_host(const struct hf_tls *tls, SSL *ssl, char *host)
 {
     X509_VERIFY_PARAM *rules = SSL_get0_param(ssl);
-    bool address = is_address(host);
+    unsigned char bytes[sizeof(struct in6_addr)];
+    bool address = inet_pton(AF_INET, host, bytes) == 1 || inet_pton(AF_INET6, host, bytes) == 1;
     if (!address && SSL_set_tlsext_host_name(ssl, host) != 1)
         return false;
     if (tls->any_server)

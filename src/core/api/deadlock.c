@@ -280,19 +280,6 @@ static void drop_first(struct hf_deadlock_wait *wait)
     wait->has_first = false;
 }
 
-static void drop_lists(struct hf_deadlock_wait *wait)
-{
-    while (wait->list_count > 0)
-        hf__peek_end(wait->lists[--wait->list_count].peek, NULL, NULL);
-}
-
-static void pause_looks(struct hf_deadlock_wait *wait, int64_t now_ms)
-{
-    drop_first(wait);
-    wait->due_ms = wait->next_ms = hf__clock_add(now_ms, wait->pause_ms);
-    wait->pause_ms = 2 * wait->pause_ms < PAUSE_MAX_MS ? 2 * wait->pause_ms : PAUSE_MAX_MS;
-}
-
 /* A thread that waits takes nothing more; without a hold it is in no circle. */
 static bool needs_look(struct hf_deadlock_wait *wait)
 {
@@ -370,7 +357,9 @@ static void end_look(struct hf_deadlock_wait *wait, int64_t now_ms)
         end_wait(wait);
         return;
     }
-    pause_looks(wait, now_ms);
+    drop_first(wait);
+    wait->due_ms = wait->next_ms = hf__clock_add(now_ms, wait->pause_ms);
+    wait->pause_ms = 2 * wait->pause_ms < PAUSE_MAX_MS ? 2 * wait->pause_ms : PAUSE_MAX_MS;
 }
 
 static bool are_lists_there(struct hf_deadlock_wait *wait, int64_t now_ms)
@@ -403,22 +392,17 @@ static void look_in_between(struct hf_interlude *interlude)
 
 /* ---- the call ---- */
 
-/* Which calls may be part of a circle: those of threads, for locks that have holders, and that last
- * long enough. */
-static bool may_be_in_circle(const struct hf_lock_args *ask)
-{
-    int64_t least_ms = ask->deadlock_ms == HF_NEVER ? HF_DEADLOCK_MS : ask->deadlock_ms;
-    return hf__owner_thread_number(ask->owner) && !ask->attach_key && !ask->election &&
-           hf__graph_excludes(HF_WRITE, ask->mode) &&
-           (ask->wait_ms == HF_FOREVER || ask->wait_ms >= least_ms);
-}
-
 struct hf_interlude *hf__deadlock_wait_begin(struct hf_deadlock_wait *wait, struct hf_claim *claim,
                                              const struct hf_lock_args *ask, bool contended,
                                              struct hf_interlude *stop)
 {
     struct hf_client *client = claim->client;
-    wait->watches = may_be_in_circle(ask);
+    int64_t least_ms = ask->deadlock_ms == HF_NEVER ? HF_DEADLOCK_MS : ask->deadlock_ms;
+    /* Which calls may be part of a circle: those of threads, for locks that have holders, and that
+     * last long enough. */
+    wait->watches = (ask->wait_ms == HF_FOREVER || ask->wait_ms >= least_ms) &&
+                    hf__owner_thread_number(ask->owner) && !ask->attach_key && !ask->election &&
+                    hf__graph_excludes(HF_WRITE, ask->mode);
     if (!wait->watches)
         return stop;
     wait->blocked =
@@ -448,7 +432,8 @@ void hf__deadlock_wait_end(struct hf_deadlock_wait *wait, struct hf_answer *answ
     if (!wait->watches)
         return;
     hf__blocked_end(&wait->blocked);
-    drop_lists(wait);
+    while (wait->list_count > 0)
+        hf__peek_end(wait->lists[--wait->list_count].peek, NULL, NULL);
     drop_first(wait);
     if (answer->code == HF_EDEADLK)
         hf__explain(&answer->error, HF_EDEADLK, 0, "a circle of waits: %s", wait->circle);

@@ -228,18 +228,6 @@ static void tell_way(const struct way *way, char *text, size_t size)
         snprintf(text + length, size - length, ", ...");
 }
 
-static bool closes_circle(struct hf_blocked *blocked, char *text, size_t size)
-{
-    struct way way = { .from = blocked };
-    hf__blocked_lock_all();
-    bool found = leads_back(&way);
-    blocked->ended = found;
-    if (found)
-        tell_way(&way, text, size);
-    hf__blocked_unlock_all();
-    return found;
-}
-
 /* ---- whether to look ---- */
 
 /* The owners, of its client, that keep the call from its lock, or those before it. Returns how
@@ -279,5 +267,14 @@ static bool may_close_circle(const struct hf_blocked *blocked)
 
 bool hf__own_circle_end(struct hf_blocked *blocked, char *text, size_t size)
 {
-    return may_close_circle(blocked) && closes_circle(blocked, text, size);
+    if (!may_close_circle(blocked))
+        return false;
+    struct way way = { .from = blocked };
+    hf__blocked_lock_all();
+    bool found = leads_back(&way);
+    blocked->ended = found;
+    if (found)
+        tell_way(&way, text, size);
+    hf__blocked_unlock_all();
+    return found;
 }

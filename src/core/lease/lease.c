@@ -174,28 +174,23 @@ void hf__lease_extended(struct hf_lease *lease, int64_t asked_at_ms, int64_t lea
     moved(lease);
 }
 
-static void count_renewal(const struct hf_lease *lease)
-{
-    struct hf_client *client = client_of(lease);
-    int64_t due_ms = lease->asked_at_ms + lease->lease_ms / 3;
-    int64_t late_ms = hf__loop_now(&client->loop) - due_ms;
-    hf__count(client->counts, HF_COUNT_RENEWALS, 1);
-    atomic_store_explicit(&client->renewal_late_ms, late_ms > 0 ? (uint64_t)late_ms : 0,
-                          memory_order_relaxed);
-}
-
 /* `length_ms`: 0, or the new length; then asked_at_ms counts even if it is older. */
 static void lease_renewed(struct hf_lease *lease, int64_t asked_at_ms, int64_t length_ms)
 {
+    struct hf_client *client = client_of(lease);
+    int64_t now_ms = hf__loop_now(&client->loop);
     bool moves = length_ms != 0 || asked_at_ms > lease->asked_at_ms;
     /* What hf_held has denied once it denies for good, whatever else was read after a pause. */
-    bool over = hf__loop_now(&client_of(lease)->loop) >= hf__lease_valid_until(lease);
+    bool over = now_ms >= hf__lease_valid_until(lease);
     lease->renewing = false; /* mutant: renewal-that-was-overtaken */
     if (over) {              /* mutant: longer-lease-that-is-confirmed */
         lose_late(lease);
     } else if (moves) {
         say(lease, "after_renew");
-        count_renewal(lease);
+        int64_t late_ms = now_ms - lease->asked_at_ms - lease->lease_ms / 3;
+        hf__count(client->counts, HF_COUNT_RENEWALS, 1);
+        atomic_store_explicit(&client->renewal_late_ms, late_ms > 0 ? (uint64_t)late_ms : 0,
+                              memory_order_relaxed);
         lease->asked_at_ms = asked_at_ms; /* mutant: renewal-counts-from-its-answer */
         if (length_ms != 0)
             lease->lease_ms = length_ms;

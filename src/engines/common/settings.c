@@ -9,11 +9,6 @@
 /* Digits of the longest number that an option may have. */
 #define DIGITS_MAX 18
 
-static void *field_of(void *settings, const struct hf_setting *row)
-{
-    return (char *)settings + row->at;
-}
-
 /* The option's position in the URL as it was given, from 1; 0: it comes from elsewhere. */
 static long position_of(const struct hf_url *url, const char *name)
 {
@@ -75,30 +70,24 @@ static bool read_choice(const struct hf_setting *row, const char *value, uint32_
     return false;
 }
 
-static void set_default(const struct hf_setting *row, void *field)
-{
-    if (row->type == HF_SETTING_NUMBER)
-        *(int64_t *)field = row->number;
-    else if (row->type == HF_SETTING_CHOICE)
-        *(uint32_t *)field = row->choice;
-    else
-        *(const char **)field = row->text;
-}
-
 int hf__settings_read(void *settings, const struct hf_setting *table, size_t count,
                       struct hf_url *url, hf_error *error)
 {
     for (size_t i = 0; i < count; i++) {
         const struct hf_setting *row = &table[i];
-        void *field = field_of(settings, row);
+        void *field = (char *)settings + row->at;
         const char *value = hf__url_option(url, row->name, NULL);
-        set_default(row, field);
-        if (!value)
-            continue;
-        if (row->type == HF_SETTING_TEXT)
-            *(const char **)field = value;
-        else if (!(row->type == HF_SETTING_NUMBER ? read_number(row, value, field)
-                                                  : read_choice(row, value, field)))
+        bool read = true;
+        if (row->type == HF_SETTING_TEXT) {
+            *(const char **)field = value ? value : row->text;
+        } else if (row->type == HF_SETTING_NUMBER) {
+            *(int64_t *)field = row->number;
+            read = !value || read_number(row, value, field);
+        } else {
+            *(uint32_t *)field = row->choice;
+            read = !value || read_choice(row, value, field);
+        }
+        if (!read)
             return refuse(row, url, value, error);
     }
     return HF_OK;
