@@ -11,7 +11,7 @@
 from . import _holdfast
 from .aio import AsyncHold, AsyncHoldSet, AsyncLock, AsyncLockAll
 from .client import (AsyncCampaign, Campaign, Client, Counter, Election, Entry, Kind, Latch, Leader,
-                     Rate, Role, Semaphore)
+                     Rate, Role, Semaphore, Stats)
 from .errors import (Busy, Canceled, Closed, Corrupt, Deadlock, Denied, Error, Forked, Internal,
                      Invalid, Limit, Lost, NotSupported, OutOfMemory, Unreachable, WrongKind)
 from .locks import Hold, HoldSet, Lock, LockAll, LossEvent, Mode
@@ -30,5 +30,5 @@ __all__ = [
     "Canceled", "Client", "Closed", "Corrupt", "Counter", "Deadlock", "Denied", "Election", "Entry",
     "Error", "Forked", "Hold", "HoldSet", "Internal", "Invalid", "Kind", "Latch", "Leader", "Limit",
     "Lock", "LockAll", "Lost", "LossEvent", "Mode", "NotSupported", "OutOfMemory", "Rate", "Role",
-    "Semaphore", "Unreachable", "WrongKind", "engines",
+    "Semaphore", "Stats", "Unreachable", "WrongKind", "engines",
 ]

@@ -161,14 +161,13 @@ class Notes:
     async def _answer(self, raw: _holdfast.Hold, pending: Pending) -> None:
         """Waits for the answer. Only that tells whether a canceled request was granted."""
         try:
-            await asyncio.shield(pending.future)
+            await pending.future
         except asyncio.CancelledError:
             raw.cancel()
-            while not pending.future.done():
-                try:
-                    await asyncio.shield(pending.future)
-                except asyncio.CancelledError:
-                    pass
+            while not raw.done():
+                pending.future = self.loop.create_future()  # the last one was canceled
+                with contextlib.suppress(asyncio.CancelledError):
+                    await pending.future
             # The exception keeps this frame alive, so that `raw` would not be freed soon.
             with contextlib.suppress(RuntimeError, Error):
                 raw.release_nowait()

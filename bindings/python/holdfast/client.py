@@ -14,7 +14,7 @@ import threading
 import time
 import weakref
 from typing import (TYPE_CHECKING, AsyncIterator, Dict, Iterable, Iterator, List, NamedTuple,
-                    Optional, Union, cast)
+                    Optional, TypedDict, cast)
 
 from . import _holdfast
 from .aio import AsyncLock, AsyncLockAll, Notes, Reply, Verb
@@ -65,6 +65,33 @@ class Entry(NamedTuple):
     since: Optional[float]
     lease_left: Optional[float]
     unmarked: bool
+
+
+class Stats(TypedDict):
+    """What Client.stats() returns; see hf_stats in holdfast.h."""
+    granted: int
+    nested: int
+    busy: int
+    timed_out: int
+    unreachable: int
+    canceled: int
+    failed: int
+    lost_ended: int
+    lost_not_renewed: int
+    lost_taken: int
+    renewals: int
+    renewal_late_ms: int
+    requests: int
+    unanswered: int
+    reconnects: int
+    outages: int
+    silent: int
+    held: int
+    waiting: int
+    wait_us: int
+    hold_us: int
+    waits: List[int]
+    holds: List[int]
 
 
 def _entry(raw: tuple) -> Entry:  # type: ignore[type-arg]
@@ -240,9 +267,12 @@ class Client:
         reply = Reply(self._notes(), lambda queue, key: ask(verb, name, value, queue, key))
         return await reply.result()
 
-    def stats(self) -> Dict[str, Union[int, List[int]]]:
-        """What the client has counted, by the names of hf_stats; "waits" and "holds" are
-        histograms: the first count is of less than 1 µs, number i of less than 2**i µs."""
+    def stats(self) -> Stats:
+        """What the client has counted since it was opened. It asks no server.
+
+        "granted", "busy" and so on say how requests have ended, "held" and "waiting" what is the
+        case now. "waits" and "holds" are histograms: the first count is of less than 1 µs, number i
+        of less than 2**i µs. In a forked child all begins at 0."""
         return self._live().stats()
 
     def break_(self, name: Name, owner_key: Optional[str] = None) -> int:

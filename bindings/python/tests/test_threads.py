@@ -166,6 +166,20 @@ class Threads(OnStore):
                          [("name", holders[0].token)])
         self.assertEqual(hold.name, "name")
 
+    def test_stats_count_how_requests_have_ended(self):
+        before = self.client.stats()
+        with self.client.lock("name"):
+            self.assertIsNone(self.client.try_lock("name"))
+            with self.assertRaises(holdfast.Busy):
+                self.client.lock("name", wait=0.05).__enter__()
+            self.assertEqual(self.client.stats()["held"], before["held"] + 1)
+        now = self.client.stats()
+        self.assertEqual({key: now[key] - before[key] for key in ("granted", "busy", "timed_out")},
+                         {"granted": 1, "busy": 1, "timed_out": 1})
+        self.assertEqual(set(now), set(holdfast.Stats.__annotations__))
+        self.assertEqual(sum(now["waits"]), now["granted"])
+        self.assertEqual((now["held"], now["waiting"]), (before["held"], 0))
+
     def test_detached_lock_is_attached(self):
         hold = self.client.try_lock("name", lease=60)
         key = hold.detach()

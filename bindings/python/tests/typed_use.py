@@ -63,6 +63,9 @@ def use_all_else(client: holdfast.Client) -> List[str]:
     with client.election("boss").campaign(text="10.0.0.7:8080", wait=5) as leadership:
         leader: Optional[holdfast.Leader] = client.election("boss").leader()
         assert leader and leader.token == leadership.token + left
+    stats: holdfast.Stats = client.stats()
+    waits: List[int] = stats["waits"]
+    assert sum(waits) >= stats["granted"]
     return [entry.owner_text for entry in client.inspect("name")]
 
 
