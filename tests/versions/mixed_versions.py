@@ -9,6 +9,7 @@ SCENE is a part of the scene's name.
 import json
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import sys
@@ -22,6 +23,7 @@ from servers import start_etcd, start_memcached, start_redis, start_zookeeper  #
 
 PREVIOUS, BASE = os.environ['HOLDFAST_PREVIOUS'], os.environ['HOLDFAST_BASE']
 BUSY, LOST, USAGE, UNREACHABLE = 75, 121, 64, 69
+THREAD_OWNER = pathlib.Path(__file__).resolve().parent / 'thread_owner.py'
 FOR_LONG = f'{int(PATIENCE)}s'
 # A hold that says its token, and ends when its input does.
 HOLD = ('--', 'sh', '-c', 'echo $HOLDFAST_TOKEN; read line; true')
@@ -80,6 +82,16 @@ class Side:
     def hold(self, name, *options):
         """Once it does; `token` is what its command was told, 0 where there is none."""
         process = self.start('run', '-w', FOR_LONG, *options, name, *HOLD, stdin=subprocess.PIPE)
+        process.token = int(process.line() or '-1')
+        assert process.token >= 0, f'{self.what} has not got {name}: {process.end()}'
+        return process
+
+    def hold_as_a_thread(self, name, mode):
+        """The same with a thread as its owner, which the command's own locks do not have."""
+        library = pathlib.Path(self.command).parents[1] / 'libholdfast.so.0.1.0'
+        process = self.box.start(str(THREAD_OWNER), str(library), self.url, self.name(name),
+                                 str(mode), 'the holder', command=sys.executable,
+                                 stdin=subprocess.PIPE)
         process.token = int(process.line() or '-1')
         assert process.token >= 0, f'{self.what} has not got {name}: {process.end()}'
         return process
@@ -362,6 +374,38 @@ def both_versions_see_the_same_of_a_read_write_lock(one, other):
 @scene('showing', 'listed waiters', 'semaphores')
 def both_versions_see_the_same_of_a_semaphore(one, other):
     see_the_same(one, other, '@seen/permits', '-j', '1')
+
+
+def see_a_thread(one, other, name, mode, shown_mode):
+    """A version that does not know of threads may show the thread's key behind the text."""
+    holder = one.hold_as_a_thread(name, mode)
+
+    def essence(side):
+        shown = side.picture(name)
+        each, = shown['holders']
+        text = each['owner_text']
+        if side is other and side.command == PREVIOUS:
+            text = re.sub(r' thread=[0-9a-f:]+$', '', text)
+        return (shown['kind'], shown.get('token'), each['token'], each['owner'], each['mode'],
+                each['pid'], text)
+    seen = essence(one)
+    equal(essence(other), seen, 'what the other version shows')
+    equal(seen[4:6], (shown_mode, holder.pid), 'the mode and the process')
+    assert seen[2] in (None, holder.token), f'the token is {seen[2]}, not {holder.token}'
+    if 'texts of owners' in one.has and 'redis' not in one.url:
+        equal(seen[6], 'the holder', 'the text of the owner')
+    other.tries(BUSY, name, *(['-W'] if 'write' in shown_mode else []))
+    end(holder)
+
+
+@scene('showing')
+def thread_that_holds_a_mutex_is_shown_by_both_versions(one, other):
+    see_a_thread(one, other, '@thread', 0, 'mutex')
+
+
+@scene('showing', 'read-write locks')
+def thread_that_writes_is_shown_by_both_versions(one, other):
+    see_a_thread(one, other, '@thread/rw', 4, 'write')
 
 
 def has_token(process):
