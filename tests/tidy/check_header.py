@@ -3,6 +3,7 @@
 """The public headers compile by themselves, as old C and old C++, with every compiler there is."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -61,7 +62,20 @@ def exceptions_that_are_off_are_named():
     return [] if "compile without -fno-exceptions" in result.stderr else [result.stderr[:300]]
 
 
+def structures_that_begin_with_their_size_may_grow():
+    """The comparison of binary interfaces lets those grow, and no others."""
+    with open(os.path.join(ROOT, "include/holdfast.h"), encoding="utf-8") as file:
+        header = re.sub(r"/\*.*?\*/", "", file.read(), flags=re.DOTALL)
+    with open(os.path.join(ROOT, "tools/abi.suppressions"), encoding="utf-8") as file:
+        allowed = set(re.search(r"\^hf_\((.*?)\)\$", file.read())[1].split("|"))
+    sized = set(re.findall(r"typedef struct hf_(\w+) \{\s*size_t size;", header))
+    return ([f"hf_{name}: not in tools/abi.suppressions" for name in sorted(sized - allowed)]
+            + [f"hf_{name}: does not begin with its size" for name in sorted(allowed - sized)])
+
+
 tap.run([("exceptions_that_are_off_are_named", exceptions_that_are_off_are_named),
-         ("an_ignored_answer_is_warned_of", an_ignored_answer_is_warned_of)]
+         ("an_ignored_answer_is_warned_of", an_ignored_answer_is_warned_of),
+         ("structures_that_begin_with_their_size_may_grow",
+          structures_that_begin_with_their_size_may_grow)]
         + [(f"{os.path.basename(case[2])}_with_{case[0]}_{case[1]}",
             lambda case=case: compiles(*case)) for case in CASES])
