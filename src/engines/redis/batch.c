@@ -54,6 +54,7 @@ void hf__batch_leaves(struct connection *connection, struct redis_request *reque
     if (waiter && waiter->redis != redis)
         hf__waiter_leave(op);
     hf__token_floor_raise(connection, op);
+    request->heard = redis->releases_heard;
     request->listened = hf__grant_channel_is_sure(redis);
     op->engine.word[1] &= ~(uint64_t)REDIS_LISTENS;
     op->engine.word[1] |= request->listened ? REDIS_LISTENS : 0;

@@ -67,6 +67,7 @@ struct redis {
     struct hf_free_list free_requests; /* the front's */
     struct pubsub_heartbeat pulse;
     struct channel *channels[REDIS_CHANNEL_BUCKETS];
+    uint64_t releases_heard;
     struct hf_link waiters, free_waiters;
     struct inbox inbox;
     /* The last ones by their names' hashes; and what the server has just said of its clock, or 0.

@@ -80,6 +80,87 @@ TEST(an_attempt_at_a_paused_server_is_given_back_when_it_goes_on)
     processes_run(LATES, try_at_a_paused_server, NULL);
 }
 
+/* ---- a message that overtakes a reply ---- */
+
+#define ROUNDS 5
+/* A claim that has missed the message looks again after 2,000 ms. */
+#define MISSED_MS 1500
+
+static void break_all(void *arg)
+{
+    uint32_t broken = 0;
+
+    CHECK_CODE(hf_break(arg, "rw", NULL, &broken), HF_OK);
+    CHECK(broken > 0);
+}
+
+static uint64_t requests_of(hf_client *client)
+{
+    hf_stats stats = { .size = sizeof(stats) };
+
+    CHECK_CODE(hf_stats_get(client, &stats), HF_OK);
+    return stats.requests;
+}
+
+static void write_as(hf_client *client, uint64_t owner, struct outcome *outcome)
+{
+    CHECK_CODE(hf_lock_async(client, "rw", HF_FOREVER,
+                             LOCK_OPTIONS(.mode = HF_WRITE, .owner = owner), record_outcome,
+                             outcome, NULL),
+               HF_OK);
+}
+
+/* The server reads a writer's request and the breaking one in the same turn. It writes to the
+ * connection that it has spoken on last first: the message of the second request goes out before
+ * the reply to the first. The client listens already, for an upgrade that waits. */
+static bool writer_misses_break(struct server *server, hf_client *client, hf_client *other)
+{
+    struct outcome raised = { 0 }, granted = { 0 };
+    struct thread breaker;
+    hf_hold *upgrade = take(client, "rw", HF_UPGRADE, 1);
+    hf_hold *reader = take(other, "rw", HF_READ, 1);
+
+    write_as(client, 1, &raised);
+    EVENTUALLY(waiters(other, "rw") == 1, SOON_MS);
+    server_stop(server);
+    uint64_t before = requests_of(client);
+    write_as(client, 2, &granted);
+    EVENTUALLY(requests_of(client) > before, SOON_MS);
+    before = requests_of(other);
+    thread_start(&breaker, break_all, other);
+    EVENTUALLY(requests_of(other) > before, SOON_MS);
+    server_continue(server);
+    int64_t began_ms = monotonic_ms();
+    thread_join(&breaker);
+    hf_hold *hold = await_grant(&granted);
+    bool missed = monotonic_ms() - began_ms >= MISSED_MS;
+    WAIT_OUTCOME(&raised);
+    CHECK_CODE(raised.code, HF_LOST);
+    give_back(hold);
+    CHECK_CODE(hf_unlock(upgrade), HF_LOST);
+    CHECK_CODE(hf_unlock(reader), HF_LOST);
+    return missed;
+}
+
+TEST(waiter_hears_of_a_release_that_overtakes_its_refusal)
+{
+    const hf_client_options *options = &HF_CLIENT_OPTIONS(.lease_ms = 60000);
+    struct server server = { 0 };
+    hf_client *clients[2];
+    int missed = 0;
+
+    server_start(&server);
+    for (int i = 0; i < 2; i++)
+        CHECK_CODE(hf_open(&clients[i], server_url(&server, 60000), options), HF_OK);
+    for (int i = 0; i < ROUNDS; i++)
+        missed += writer_misses_break(&server, clients[0], clients[1]);
+    test_note("%d of %d have missed it", missed, ROUNDS);
+    CHECK(missed < 2);
+    for (int i = 0; i < 2; i++)
+        hf_close(clients[i]);
+    server_kill(&server);
+}
+
 /* ---- looks at circles ---- */
 
 /* Each call looks as soon as it can, and leaves its list when its time is over. */

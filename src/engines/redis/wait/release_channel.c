@@ -14,6 +14,7 @@ struct channel {
     struct channel *next;
     struct hf_link waiters;
     bool confirmed;
+    uint64_t heard; /* the number of the last release that was heard of */
     size_t length;
     char name[];
 };
@@ -187,6 +188,7 @@ void hf__release_channels_pushed(struct connection *connection, const redisReply
         hf__grant_channel_heard(redis, hf__reply_text(reply->element[2]));
     else if ((found = find_channel(redis, name, strlen(name))) != NULL) {
         (*found)->confirmed |= confirmed;
+        (*found)->heard = ++redis->releases_heard;
         wake_all(*found);
     }
 }
@@ -239,6 +241,10 @@ int64_t hf__waiter_pause_ms(struct redis *redis, const struct redis_request *req
     const struct waiter *waiter = op->engine.pointer;
     const struct redis_kind *kind = hf__redis_kind(redis, op->in.mode);
     bool queued = kind->grants && (op->engine.word[1] & REDIS_CONTENDED);
+    /* The message may overtake the refusal: then it has woken only those that listened before. */
+    /* mutant: release-overtakes-refusal */
+    if (waiter && waiter->channel && waiter->channel->heard > request->heard)
+        return 0;
     /* From now on it can have a place. */
     if (queued && hf__grant_channel_is_sure(redis) && !request->listened)
         return 0;

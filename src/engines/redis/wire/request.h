@@ -41,6 +41,7 @@ struct redis_request {
     bool early;       /* it may leave before the greeting is answered: its answer is not heard */
     bool unmapped;    /* what is answered was said to the question for the cluster's map */
     bool listened;    /* a grant could have been heard of when it was sent */
+    uint64_t heard;   /* how many releases had been heard of when it was sent */
     bool placed;      /* it has its place in the queue (fast_enqueue.c) */
     unsigned repeats; /* how often the server had forgotten the script */
     /* Where replicas are to confirm it: what is told of that (replica_wait.c); the opening of the
