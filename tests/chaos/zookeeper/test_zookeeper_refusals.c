@@ -24,15 +24,6 @@ static void end_scene(struct script *script, hf_client *client)
     script_end(script);
 }
 
-static int nodes_of(const struct script *script)
-{
-    int count = 0;
-
-    for (int i = 0; i < SCRIPT_NODES; i++)
-        count += script->nodes[i][0] != '\0';
-    return count;
-}
-
 TEST(a_path_that_may_not_be_made_is_denied)
 {
     static struct script script;
@@ -71,7 +62,7 @@ TEST(a_refusal_is_told_by_its_own_code_and_sentence)
         CHECK_ERROR(hf_lock(client, "one", SOON_MS, NULL, &hold), refusals[i].code);
         CHECK(strstr(hf_last_error()->text, refusals[i].part) != NULL);
         CHECK_INT(script.refused_creates, 0);
-        CHECK_INT(nodes_of(&script), 0);
+        CHECK_INT(script.there, 0);
     }
     script.refusal = 0;
     give_back(take(client, "one", HF_MUTEX, 0));
@@ -95,7 +86,7 @@ TEST(error_that_leaves_open_whether_it_was_executed_is_no_reply)
         script.refused_creates = 1;
         CHECK_ERROR(hf_lock(client, "one", 0, NULL, &hold), HF_UNREACHABLE);
         CHECK(strstr(hf_last_error()->text, "leaves open") != NULL);
-        EVENTUALLY(nodes_of(&script) == 0, SOON_MS);
+        EVENTUALLY(script.there == 0, SOON_MS);
     }
     script.refusal = 0;
     give_back(take_patiently(client, "one"));
@@ -111,11 +102,11 @@ TEST(permits_that_may_not_be_made_are_denied)
 
     script.refused_leases = 1;
     CHECK_ERROR(hf_lock(client, "pool", SOON_MS, two, &hold), HF_DENIED);
-    CHECK_INT(nodes_of(&script), 0);
+    CHECK_INT(script.there, 0);
     CHECK_CODE(hf_lock(client, "pool", SOON_MS, two, &hold), HF_OK);
-    CHECK_INT(nodes_of(&script), 2);
+    CHECK_INT(script.there, 2);
     give_back(hold);
-    CHECK_INT(nodes_of(&script), 0);
+    CHECK_INT(script.there, 0);
     end_scene(&script, client);
 }
 
@@ -130,7 +121,7 @@ TEST(a_queue_that_cannot_be_read_is_denied)
     script.refused_reads = 1;
     CHECK_ERROR(hf_lock(client, "one", SOON_MS, NULL, &hold), HF_DENIED);
     CHECK_INT(script.creates, 1);
-    CHECK_INT(nodes_of(&script), 1);
+    CHECK_INT(script.there, 1);
     end_scene(&script, client);
 }
 
@@ -143,7 +134,7 @@ TEST(a_release_that_is_refused_is_said_once)
 
     script.refused_deletes = 1;
     CHECK_ERROR(hf_unlock(first), HF_DENIED);
-    CHECK_INT(nodes_of(&script), 1);
+    CHECK_INT(script.there, 1);
     for (int i = 0; i < 3; i++)
         give_back(take(client, "two", HF_MUTEX, 0));
     hf_hold *kept = take(client, "two", HF_MUTEX, 0);
@@ -167,7 +158,7 @@ TEST(a_permit_that_is_not_taken_back_is_told)
                HF_OK);
     script.refused_deletes = 1;
     CHECK_ERROR(hf_unlock(hold), HF_DENIED);
-    CHECK_INT(nodes_of(&script), 1);
+    CHECK_INT(script.there, 1);
     end_scene(&script, client);
 }
 
@@ -183,7 +174,7 @@ TEST(a_turn_that_may_not_end_is_told)
 
         script.refused_deletes = refused;
         CHECK_ERROR(hf_lock(client, "pool", SOON_MS, two, &hold), HF_DENIED);
-        CHECK_INT(nodes_of(&script), refused);
+        CHECK_INT(script.there, refused);
         end_scene(&script, client);
     }
 }
@@ -203,7 +194,7 @@ TEST(a_node_that_could_not_be_deleted_is_deleted_then)
         hf_lock(client, "pool", SOON_MS, LOCK_OPTIONS(.mode = HF_PERMIT, .limit = 3), &hold),
         HF_EKIND);
     CHECK_INT(script.failed_deletes, 0);
-    CHECK_INT(nodes_of(&script), 0);
+    CHECK_INT(script.there, 0);
     /* Of three deletions of a turn with two permits, that have to begin anew. */
     for (int failed = 1; failed <= 3; failed++) {
         script.failed_deletes = failed;
@@ -211,9 +202,9 @@ TEST(a_node_that_could_not_be_deleted_is_deleted_then)
             hf_lock(client, "pool", SOON_MS, LOCK_OPTIONS(.mode = HF_PERMIT, .permits = 2), &hold),
             HF_OK);
         CHECK_INT(script.failed_deletes, 0);
-        CHECK_INT(nodes_of(&script), 2);
+        CHECK_INT(script.there, 2);
         give_back(hold);
-        CHECK_INT(nodes_of(&script), 0);
+        CHECK_INT(script.there, 0);
     }
     end_scene(&script, client);
 }
@@ -232,7 +223,7 @@ TEST(a_downgrade_that_is_refused_leaves_a_writer)
     CHECK(hf_held(reader));
     EVENTUALLY(script.watches == 2, SOON_MS);
     give_back(reader);
-    CHECK_INT(nodes_of(&script), 0);
+    CHECK_INT(script.there, 0);
     end_scene(&script, client);
 }
 
@@ -256,7 +247,7 @@ TEST(the_loss_of_any_permit_is_heard_of)
         EVENTUALLY(losses == 1, SOON_MS);
         CHECK(!hf_held(hold));
         CHECK_CODE(hf_unlock(hold), HF_LOST);
-        CHECK_INT(nodes_of(&script), 0);
+        CHECK_INT(script.there, 0);
         end_scene(&script, client);
     }
 }
@@ -276,7 +267,7 @@ TEST(a_node_of_another_program_is_no_latch)
     CHECK_ERROR(hf_latch_wait(client, "latch", 0), HF_EKIND);
     CHECK_ERROR(hf_latch_wait(client, "latch", SOON_MS), HF_EKIND);
     CHECK_INT(script.changes, 0);
-    CHECK_INT(nodes_of(&script), 0);
+    CHECK_INT(script.there, 0);
     end_scene(&script, client);
 }
 
@@ -354,7 +345,7 @@ TEST(verbs_out_of_memory_leave_nothing)
         }
         hf__alloc_hook = NULL;
         failed = allocations >= n;
-        CHECK_INT(nodes_of(&script), 0);
+        CHECK_INT(script.there, 0);
     }
     test_note("%d allocations failed, one by one", n - 2);
     script_end(&script);
@@ -387,12 +378,12 @@ static void take_two(struct script *script, int64_t wait_ms, int nth)
     went_well(code);
     if (code == HF_OK) {
         CHECK_INT(leases_of(script), 2);
-        CHECK_INT(nodes_of(script), 2);
+        CHECK_INT(script->there, 2);
         CHECK_CODE(hf_unlock(hold), HF_OK);
-        CHECK_INT(nodes_of(script), 0);
+        CHECK_INT(script->there, 0);
     }
     hf_close(client);
-    CHECK_INT(nodes_of(script), 0);
+    CHECK_INT(script->there, 0);
 }
 
 /* There is no memory for a request while the permits before it are still on their way: they are

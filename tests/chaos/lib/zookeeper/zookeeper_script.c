@@ -237,6 +237,15 @@ static int write_body(struct script *script, struct zk_writer *writer, int32_t o
     return ZK_NO_NODE;
 }
 
+static void count_nodes(struct script *script)
+{
+    int count = 0;
+
+    for (int i = 0; i < SCRIPT_NODES; i++)
+        count += script->nodes[i][0] != '\0';
+    script->there = count;
+}
+
 static bool answer(struct script *script, int fd, struct zk_reader *question)
 {
     struct zk_writer writer = { 0 };
@@ -250,6 +259,7 @@ static bool answer(struct script *script, int fd, struct zk_reader *question)
     size_t error_at = writer.length;
     hf__zk_write_int(&writer, ZK_OK);
     hf__zk_put_int(&writer, error_at, write_body(script, &writer, operation, question));
+    count_nodes(script);
     if (!script->silent && !script->cut)
         return say(fd, &writer, begun) && tell_if_watched(script, fd, asked);
     hf__zk_writer_free(&writer);
@@ -309,6 +319,7 @@ static void lose_node(struct script *script, int fd)
     script->lose = 0;
     tell(fd, ZK_DELETED, node, strlen(node));
     node[0] = '\0';
+    count_nodes(script);
 }
 
 static void serve(struct script *script, int fd)

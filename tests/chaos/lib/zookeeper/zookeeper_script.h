@@ -12,13 +12,14 @@
 struct script {
     int port, listener;
     struct thread thread;
-    int64_t session; /* of the last client that was let in */
-    char nodes[SCRIPT_NODES][300];
-    _Atomic int creates; /* asked for */
-    _Atomic int looks;   /* at a node's data */
-    _Atomic int watches; /* asked for, of nodes that are there */
-    _Atomic int changes; /* of data */
-    const char *data;    /* of nodes whose path ends like this: */
+    int64_t session;               /* of the last client that was let in */
+    char nodes[SCRIPT_NODES][300]; /* its thread's, while a client asks for something */
+    _Atomic int there;             /* nodes that are left after what it has answered last */
+    _Atomic int creates;           /* asked for */
+    _Atomic int looks;             /* at a node's data */
+    _Atomic int watches;           /* asked for, of nodes that are there */
+    _Atomic int changes;           /* of data */
+    const char *data;              /* of nodes whose path ends like this: */
     const char *data_at;
     _Atomic int data_size;
     _Atomic int timeout_ms; /* what a session is let in with */
