@@ -71,10 +71,10 @@ static enum hf_count count_of(const struct hf_claim *claim)
     }
 }
 
-/* A request ends, or a release, of which only a loss is told. */
-static void count_answer(struct hf_claim *claim)
+struct hf_answer hf__claim_take_answer(struct hf_claim *claim)
 {
     struct hf_counts *counts = claim->shard->counts;
+    /* A request ends, or a release, of which only a loss is told. */
     if (claim->asked_at_us) {
         hf__count(counts, count_of(claim), 1);
         if (claim->outcome == HF_OK)
@@ -83,11 +83,6 @@ static void count_answer(struct hf_claim *claim)
     } else if (claim->outcome == HF_LOST) {
         hf__claim_count_loss(claim);
     }
-}
-
-struct hf_answer hf__claim_take_answer(struct hf_claim *claim)
-{
-    count_answer(claim);
     if (claim->outcome == HF_UNREACHABLE && claim->granted_late)
         hf__op_explain(&claim->op, HF_UNREACHABLE, 0,
                        "\"%.200s\": replies take longer than the lease of %lld ms; use a longer "

@@ -30,7 +30,7 @@ bool hf__fast_acquire(struct hf_claim *claim, const struct hf_lock_args *ask,
     /* mutant: lock-with-lease-of-its-own */
     if (!entry->kept || !(ask->blocks || ask->starts) || !client->here || ask->lease_ms ||
         ask->attach_key || !hf__list_empty(&entry->queue) || !hf__list_empty(&entry->holders) ||
-        hf__host_wants_events(&client->host))
+        client->on_event)
         return false;
     claim->op.in.mode = ask->mode;
     claim->op.in.asked_at_ms = ask->now_ms;
@@ -58,7 +58,7 @@ bool hf__fast_release(struct hf_shard *shard, struct hf_hold *hold)
     struct hf_client *client = claim->client;
     const struct hf_link *holds = &claim->grant->holds;
     bool is_last = holds->next == &hold->link && holds->prev == &hold->link;
-    if (!client->sync || !is_last || !is_at_rest(claim) || hf__host_wants_events(&client->host))
+    if (!client->sync || !is_last || !is_at_rest(claim) || client->on_event)
         return false;
     claim->op.in.keep = HF_KEEP_NOTHING;
     if (!client->sync->fast_release(client->engine, &claim->op, &claim->entry->kept))

@@ -178,11 +178,11 @@ static void give_turn(struct hf_claim *claim, bool heard)
 
 void hf__lock_entry_leave_queue(struct hf_claim *claim)
 {
-    struct hf_lock_entry *entry = claim->entry;
-    bool in_queue = hf__link_linked(&claim->entry_link);
+    if (!hf__link_linked(&claim->entry_link))
+        return;
     hf__link_remove(&claim->entry_link);
-    struct hf_link *next = hf__list_first(&entry->queue);
-    if (in_queue && next) /* mutant: turn-is-not-passed-on */
+    struct hf_link *next = hf__list_first(&claim->entry->queue);
+    if (next) /* mutant: turn-is-not-passed-on */
         give_turn(HF_CONTAINER(next, struct hf_claim, entry_link), claim->store_seen);
 }
 
@@ -348,7 +348,6 @@ static void settle_lower(struct hf_shard *shard, struct hf_claim *claim)
 
 static void come_to_rest(struct hf_claim *claim, bool watch)
 {
-    put_back_new_hold(claim->shard, claim);
     claim->driven = claim->upgrading = false;
     claim->changing = NULL;
     claim->generation++; /* the request is over: its id must not reach a later one of this claim */
@@ -373,6 +372,7 @@ void hf__lock_entry_settle(struct hf_claim *claim, bool watch)
     struct hf_shard *shard = claim->shard;
     hf__shard_lock(shard);
     settle_loss(claim);
+    put_back_new_hold(shard, claim);
     come_to_rest(claim, watch);
     hf__compact_rests(claim);
     hf__shard_unlock(shard);

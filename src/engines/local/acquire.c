@@ -23,11 +23,6 @@ static enum hf_verdict damaged(struct txn *txn, struct hf_op *op)
     return HF_FAILED;
 }
 
-static uint32_t op_permits(const struct hf_op *op)
-{
-    return op->in.permits ? op->in.permits : 1;
-}
-
 static uint64_t op_deadline(const struct hf_op *op)
 {
     return op->in.lease_ms > 0 ? (uint64_t)hf__clock_add(op->in.asked_at_ms, op->in.lease_ms) : 0;
@@ -104,10 +99,10 @@ static int admit_permits(struct txn *txn, struct hf_op *op)
         return HF_EKIND;
     }
     uint32_t most = total ? total : op->in.limit;
-    if (op_permits(op) > most) {
+    if (op->in.permits > most) {
         hf__explain(&op->out.error, HF_EINVAL, 0,
                     "\"%.200s\" has %u permit%s: %u can never be had; ask for fewer", op->in.name,
-                    most, hf__plural(most), op_permits(op));
+                    most, hf__plural(most), op->in.permits);
         return HF_EINVAL;
     }
     if (!total)
@@ -138,7 +133,7 @@ static bool its_turn(struct txn *txn, const struct hf_op *op)
 {
     /* mutant: newcomers-overtake-those-owner */
     return (op->in.mode == HF_MUTEX || !local_get(&txn->lock->waiters)) &&
-           hf__txn_may_grant(txn, op->in.mode, op_permits(op));
+           hf__txn_may_grant(txn, op->in.mode, op->in.permits);
 }
 
 void hf__local_sign(struct local_node *node, const struct hf_op *op)
@@ -146,7 +141,7 @@ void hf__local_sign(struct local_node *node, const struct hf_op *op)
     const char *text = op->in.owner_text ? op->in.owner_text : "";
     size_t length = strnlen(text, sizeof(node->text) - 1);
     node->since_ms = (uint64_t)op->in.asked_at_ms;
-    node->permits = op_permits(op);
+    node->permits = op->in.permits;
     node->owner = op->in.owner;
     memcpy(node->text, text, length);
     node->text[length] = 0;
@@ -412,7 +407,7 @@ static enum hf_verdict attach(struct local *local, struct hf_op *op)
 enum hf_verdict hf__local_attempt(struct local *local, struct hf_op *op, bool asynchronous)
 {
     uint32_t reference = local_op_node(op);
-    struct local_node *node = reference ? hf__local_node(local, reference) : NULL;
+    struct local_node *node = hf__local_node(local, reference);
     if (hf__local_is_removed(local, op->in.asked_at_ms)) {
         hf__local_explain_removed(local, &op->out.error);
         return op->out.verdict = HF_FAILED;

@@ -217,7 +217,7 @@ static int detach_held(struct local *local, struct local_node *node, struct hf_o
 static int change_hold(struct local *local, struct hf_oneshot *change)
 {
     uint32_t reference = local_op_node(change->op);
-    struct local_node *node = reference ? hf__local_node(local, reference) : NULL;
+    struct local_node *node = hf__local_node(local, reference);
     struct txn txn;
     if (!node)
         return HF_LOST;

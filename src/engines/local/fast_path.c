@@ -16,7 +16,10 @@
  *
  * A mutex may be taken before its waiters. So its owner parks it in the guard too, if one of them
  * has been told, and goes past the guard until that one comes, finds the mutex held, and pins it
- * again. If none comes for a while, the owner looks after them. */
+ * again. If none comes for a while, the owner looks after them.
+ *
+ * `kept` and the op's word are alike: the node's reference, and in the high half since when a
+ * waiter has been told, in milliseconds, or 0. */
 #include "base/testing.h"
 #include "file.h"
 #include "local.h"
@@ -24,20 +27,6 @@
 static bool is(uint64_t state, enum local_state what)
 {
     return local_state_state(state) == what;
-}
-
-/* `kept` and the op's word: the node's reference; high half: since when a waiter has been told, in
- * milliseconds, or 0. */
-static struct local_node *kept_node(struct local *local, uint64_t kept)
-{
-    return kept ? hf__local_node(local, local_low(kept)) : NULL;
-}
-
-static bool none_came(uint64_t kept, int64_t now_ms)
-{
-    uint32_t told_ms = local_high(kept);
-    /* mutant: owner-looks-after-waiter-that */
-    return told_ms && (int32_t)((uint32_t)now_ms - told_ms) >= LOCAL_STALE_WAKE_MS;
 }
 
 /* Makes sure that no list has the node, and no journal that may yet be undone. */
@@ -57,7 +46,7 @@ static bool is_out(struct local *local, struct local_node *node)
 bool hf__local_fast_drop(struct hf_engine *engine, uint64_t *kept)
 {
     struct local *local = (struct local *)engine;
-    struct local_node *node = kept_node(local, *kept);
+    struct local_node *node = hf__local_node(local, local_low(*kept));
     if (node && !is_out(local, node))
         return false;
     *kept = 0;
@@ -71,10 +60,12 @@ bool hf__local_fast_drop(struct hf_engine *engine, uint64_t *kept)
 bool hf__local_fast_acquire(struct hf_engine *engine, struct hf_op *op, uint64_t *kept)
 {
     struct local *local = (struct local *)engine;
-    struct local_node *node = kept_node(local, *kept);
+    struct local_node *node = hf__local_node(local, local_low(*kept));
     uint64_t state = node ? atomic_load_explicit(&node->state, memory_order_acquire) : 0;
-    uint32_t lock = local_state_lock(state);
-    if (hf__local_is_removed(local, op->in.asked_at_ms) || none_came(*kept, op->in.asked_at_ms))
+    uint32_t lock = local_state_lock(state), told_ms = local_high(*kept);
+    /* mutant: owner-looks-after-waiter-that */
+    bool late = told_ms && (int32_t)((uint32_t)op->in.asked_at_ms - told_ms) >= LOCAL_STALE_WAKE_MS;
+    if (late || hf__local_is_removed(local, op->in.asked_at_ms))
         return false;
     if (state != local_state(lock, op->in.mode, LOCAL_PARKED, 0)) {
         if (is(state, LOCAL_EVICTED))
@@ -93,7 +84,7 @@ bool hf__local_fast_acquire(struct hf_engine *engine, struct hf_op *op, uint64_t
                                                  memory_order_acq_rel, memory_order_relaxed))
         return false;
     HF_POINT("local:unparked");
-    local_op_set(op, local_low(*kept), local_high(*kept));
+    __atomic_store_n(&op->engine.word[0], *kept, __ATOMIC_RELAXED);
     op->out.rests_on = NULL;
     *kept = 0;
     return true;
@@ -130,7 +121,7 @@ bool hf__local_fast_release(struct hf_engine *engine, struct hf_op *op, uint64_t
 {
     struct local *local = (struct local *)engine;
     uint64_t reference = __atomic_load_n(&op->engine.word[0], __ATOMIC_RELAXED);
-    struct local_node *node = kept_node(local, reference);
+    struct local_node *node = hf__local_node(local, local_low(reference));
     uint64_t state = node ? local_get(&node->state) : 0;
     bool pinned = local_state_flags(state) & LOCAL_PINNED;
     if (!node || !may_park(node, state, pinned ? LOCAL_PINNED : 0))

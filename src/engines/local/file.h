@@ -51,17 +51,17 @@ static inline uint32_t local_reference(const struct local *local, const void *at
     return (uint32_t)((uint64_t)((const unsigned char *)at - local->map) / 64);
 }
 
-/* By reference; NULL: there is no such thing, so the file is damaged. */
+/* By reference; NULL: there is no such thing, so it is 0 or the file is damaged. */
 struct local_lock *hf__local_lock(struct local *local, uint32_t reference);
 struct local_node *hf__local_find_node(struct local *local, uint32_t reference);
 struct local_cell *hf__local_cell(struct local *local, uint32_t reference);
 /* Most are in segment 0, which is always mapped. */
 static inline struct local_node *hf__local_node(struct local *local, uint32_t reference)
 {
-    const uint64_t size = sizeof(struct local_node);
-    uint64_t inside = (uint64_t)reference * 64 - LOCAL_SEGMENTS_AT - LOCAL_LOCKS_SIZE;
-    if (inside < LOCAL_NODES_SIZE && inside % size == 0)
-        return local_node_in(local, 0, (uint32_t)(inside / size));
+    uint64_t offset = (uint64_t)reference * 64;
+    uint64_t inside = offset - LOCAL_SEGMENTS_AT - LOCAL_LOCKS_SIZE;
+    if (inside < LOCAL_NODES_SIZE && inside % sizeof(struct local_node) == 0)
+        return (struct local_node *)(void *)(local->map + offset);
     return hf__local_find_node(local, reference);
 }
 /* Segment and number of a node. */

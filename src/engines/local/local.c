@@ -86,7 +86,7 @@ static void close_local(struct hf_engine *engine, void (*closed)(void *arg), voi
     local->closed_arg = arg;
     for (unsigned i = 0; i < LOCAL_CACHE; i++) {
         uint32_t reference = atomic_exchange(&local->cache[i], 0);
-        struct local_node *node = reference ? hf__local_node(local, reference) : NULL;
+        struct local_node *node = hf__local_node(local, reference);
         if (node)
             hf__node_pool_return(local, node);
     }
@@ -141,7 +141,7 @@ static bool held_sync(struct hf_engine *engine, const struct hf_op *op)
 {
     struct local *local = of(engine);
     uint32_t reference = local_op_node(op);
-    struct local_node *node = reference ? hf__local_node(local, reference) : NULL;
+    struct local_node *node = hf__local_node(local, reference);
     /* The node is the op's until that is released, and what was lost is never held again. Its token
      * may have risen: a reader that left let a waiting upgrade through, and the op has yet to hear.
      */

@@ -81,7 +81,7 @@ struct local_node *hf__node_pool_take(struct local *local, hf_error **error, int
         if (!atomic_load_explicit(&local->cache[i], memory_order_relaxed))
             continue;
         uint32_t reference = atomic_exchange_explicit(&local->cache[i], 0, memory_order_acquire);
-        struct local_node *node = reference ? hf__local_node(local, reference) : NULL;
+        struct local_node *node = hf__local_node(local, reference);
         if (node)
             return node;
     }

@@ -112,7 +112,7 @@ static enum hf_verdict return_units(struct local *local, struct hf_op *op)
 enum hf_verdict hf__local_release(struct local *local, struct hf_op *op)
 {
     uint32_t reference = local_op_node(op);
-    struct local_node *node = reference ? hf__local_node(local, reference) : NULL;
+    struct local_node *node = hf__local_node(local, reference);
     if (reference)
         hf__local_note(local, reference, NULL);
     op->out.verdict = node                               ? release_node(local, op, node)

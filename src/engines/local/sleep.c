@@ -148,7 +148,7 @@ static void sleep_in_slices(struct local *local, struct hf_op *op, struct local_
 void hf__local_sleep(struct local *local, struct hf_op *op, int64_t until_ms)
 {
     uint32_t reference = local_op_node(op);
-    struct local_node *node = reference ? hf__local_node(local, reference) : NULL;
+    struct local_node *node = hf__local_node(local, reference);
     if (!node)
         return;
     hf__local_note(local, reference, LOCAL_SLEEPER);

@@ -182,7 +182,7 @@ void hf__local_rouse(struct local *local, struct hf_op *op)
 {
     __atomic_store_n(&op->engine.word[1], 1, __ATOMIC_SEQ_CST);
     uint32_t reference = local_op_node(op);
-    struct local_node *node = reference ? hf__local_node(local, reference) : NULL;
+    struct local_node *node = hf__local_node(local, reference);
     if (node)
         bump(node);
 }
