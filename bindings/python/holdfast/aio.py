@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Callable, Dict, Iterable, List, Optional, Tupl
 
 from . import _holdfast
 from .errors import Busy, Error, Lost
-from .locks import (FOREVER, BaseHold, BaseHoldSet, Request, check_all, lost, milliseconds, tell)
+from .locks import (FOREVER, BaseHold, BaseHoldSet, Request, check_all, lost, milliseconds, tell,
+                    to_release_for_others)
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -76,7 +77,7 @@ class AsyncHold(BaseHold):
 
 class Pending:
     """A request that the store has not answered."""
-    __slots__ = ("future", "lost")
+    __slots__ = ("future", "lost", "__weakref__")
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.future: asyncio.Future[None] = loop.create_future()
@@ -85,27 +86,19 @@ class Pending:
 
 class Reply:
     """The reply to a question that has begun."""
-    __slots__ = ("_notes", "_key", "_pending", "_answer")
+    __slots__ = ("_pending", "_answer")
 
     def __init__(self, notes: Notes,
                  begin: Callable[[_holdfast.Queue, int], _holdfast.Answer]) -> None:
-        self._notes = notes
-        self._key = next(notes.keys)
-        self._pending = notes.known[self._key] = Pending(notes.loop)
-        try:
-            self._answer = begin(notes.queue, self._key)
-        except BaseException:
-            del notes.known[self._key]
-            raise
+        key = next(notes.keys)
+        self._pending = notes.known[key] = Pending(notes.loop)
+        self._answer = begin(notes.queue, key)
 
     async def result(self) -> Union[None, int, List[Tuple[object, ...]]]:
         """What was asked for; raises what has failed."""
-        try:
-            if not self._answer.done():
-                await self._pending.future
-            return self._answer.result()
-        finally:
-            del self._notes.known[self._key]
+        if not self._answer.done():
+            await self._pending.future
+        return self._answer.result()
 
 
 class Notes:
@@ -116,7 +109,7 @@ class Notes:
         self.local = local
         self.queue = _holdfast.Queue()
         self.keys = itertools.count(1)
-        self.known: Dict[int, Pending] = {}
+        self.known: weakref.WeakValueDictionary[int, Pending] = weakref.WeakValueDictionary()
         self.holds: weakref.WeakValueDictionary[int, AsyncHold] = weakref.WeakValueDictionary()
         loop.add_reader(self.queue.fileno(), self.take)
 
@@ -146,16 +139,12 @@ class Notes:
         """Acquires; a task that is canceled meanwhile leaves nothing behind."""
         key = next(self.keys)
         pending = self.known[key] = Pending(self.loop)
-        try:
-            raw = request.client._live().begin(request.name, wait_ms, *request.arguments,
-                                               self.queue, key)
-            if not raw.done():
-                await self._answer(raw, pending)
-            raw.result()
-            hold = AsyncHold(raw, request.name, pending.lost, self)
-            self.holds[key] = hold
-        finally:
-            del self.known[key]
+        raw = request.client._live().begin(request.name, wait_ms, *request.arguments, self.queue,
+                                           key)
+        if not raw.done():
+            await self._answer(raw, pending)
+        raw.result()
+        hold = self.holds[key] = AsyncHold(raw, request.name, pending.lost, self)
         return hold
 
     async def _answer(self, raw: _holdfast.Hold, pending: Pending) -> None:
@@ -189,12 +178,13 @@ class AsyncLock:
         return hold
 
     def _taken(self) -> AsyncHold:
-        """The newest hold of this task, or of another one, which is no longer kept."""
+        """The newest hold of this task, or one of another task, which is no longer kept."""
         task = asyncio.current_task()
         if task not in self._holds:
             if not self._holds:
                 raise RuntimeError("release of a lock that is not held")
-            task = next(reversed(self._holds))
+            newest = {holds[-1]: task for task, holds in self._holds.items()}
+            task = newest[to_release_for_others(list(newest))]
         holds = self._holds[task]
         hold = holds.pop()
         if not holds:
@@ -240,14 +230,14 @@ class AsyncHoldSet(BaseHoldSet[AsyncHold]):
         """Releases all, the last one first, and waits for the replies. Raises the first failure.
 
         All releases have begun when this first waits."""
-        failure: Optional[Error] = None
+        failure: Optional[Exception] = None
         replies: List[Reply] = []
         while self._holds:
             try:
                 reply = self._holds.pop()._begin_release()
                 if reply is not None:
                     replies.append(reply)
-            except Error as error:
+            except Exception as error:  # released by hand, too: the others are still held
                 failure = failure or error
         for reply in replies:
             try:

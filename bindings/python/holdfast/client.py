@@ -19,7 +19,8 @@ from typing import (TYPE_CHECKING, AsyncIterator, Dict, Iterable, Iterator, List
 from . import _holdfast
 from .aio import AsyncLock, AsyncLockAll, Notes, Reply, Verb
 from .errors import Busy, Closed, Unreachable
-from .locks import Hold, Lock, LockAll, Mode, Name, Request, milliseconds, name_bytes, number
+from .locks import (Hold, Lock, LockAll, Mode, Name, Request, milliseconds, name_bytes, number,
+                    take)
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -206,7 +207,7 @@ class Client:
         """Makes one attempt. None: another owner holds it. Release the hold by release()."""
         request = Request(self, name, 0, mode, permits, limit, lease)
         try:
-            return Hold(self._live().acquire(request.name, 0, *request.arguments), request.name)
+            return take(request, 0)
         except Busy:
             return None
 
@@ -224,7 +225,9 @@ class Client:
 
     def attach(self, name: Name, owner_key: str) -> Hold:
         """Takes over a lock that detach() has left."""
-        return Hold(self._live().attach(name_bytes(name), owner_key), name_bytes(name))
+        hold = Hold(name_bytes(name))
+        hold._raw = self._live().attach(hold._name, owner_key)
+        return hold
 
     # ---- other objects ----
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import enum
 import math
 import threading
@@ -160,8 +161,7 @@ class Hold(BaseHold):
     """A lock that a thread was granted."""
     __slots__ = ("_thread", "_lost")
 
-    def __init__(self, raw: _holdfast.Hold, name: bytes) -> None:
-        self._raw = raw
+    def __init__(self, name: bytes) -> None:
         self._name = name
         self._thread = threading.get_ident()
         self._lost: Optional[LossEvent] = None
@@ -177,8 +177,20 @@ class Hold(BaseHold):
         """Releases it, and waits for the store's reply. Raises Lost if it was lost before."""
         self._raw.release()
 
+    def _give_back(self) -> None:
+        self._raw.release_nowait()
+
+
+def take(request: Request, wait_ms: int) -> Hold:
+    """Acquires. The grant comes last: what a signal's handler raises meanwhile has a traceback,
+    and no variable in it keeps the grant."""
+    hold = Hold(request.name)
+    hold._raw = request.client._live().acquire(request.name, wait_ms, *request.arguments)
+    return hold
+
 
 AnyHold = TypeVar("AnyHold", bound=BaseHold)
+Taken = TypeVar("Taken", "Hold", "HoldSet")
 
 
 class BaseHoldSet(Generic[AnyHold]):
@@ -205,19 +217,45 @@ class BaseHoldSet(Generic[AnyHold]):
 
     def release(self) -> None:
         """Releases all, the last one first. Raises what the first failure was."""
-        failure: Optional[Error] = None
+        failure: Optional[Exception] = None
         while self._holds:
+            hold = self._holds.pop()
             try:
-                self._holds.pop().release()
-            except Error as error:
+                hold.release()
+            except Exception as error:  # released by hand, too: the others are still held
                 failure = failure or error
+            except BaseException:
+                self._holds.append(hold)
+                self._give_back()
+                raise
         if failure:
             raise failure
 
     def _give_back(self) -> None:
         """Releases all, and waits for no reply."""
-        for hold in reversed(self._holds):
-            hold._raw.release_nowait()
+        while self._holds:
+            with contextlib.suppress(RuntimeError, Error):
+                self._holds.pop()._raw.release_nowait()
+
+
+class Guard(_holdfast.Guard, Generic[Taken]):
+    """A `with` whose locks no Ctrl-C leaves behind; its methods are in guard.c."""
+    __slots__ = ("_holds",)
+
+    def __init__(self) -> None:
+        self._holds: List[Taken] = []
+
+    if TYPE_CHECKING:
+        def __enter__(self) -> Taken: ...
+
+        def __exit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException],
+                     trace: Optional[TracebackType]) -> None: ...
+
+    def _end(self, taken: Taken, error: Optional[BaseException]) -> None:
+        try:
+            taken.release()
+        except Error as failure:
+            tell(failure, error)
 
 
 def tell(failure: Error, error: Optional[BaseException]) -> None:
@@ -229,34 +267,41 @@ def tell(failure: Error, error: Optional[BaseException]) -> None:
         error.add_note(f"holdfast: {failure}")
 
 
-class Lock:
+def to_release_for_others(holds: List[AnyHold]) -> AnyHold:
+    """After a loss, the old owner and the next one have a hold of the same lock: the old one ends,
+    also where the loss is not known yet."""
+    return next((hold for hold in holds if not hold.held), holds[0])
+
+
+class Lock(Guard["Hold"]):
     """A lock at the store, for `with`, and with the methods of threading.Lock.
 
     Threads may share one. Each acquisition is an owner of its own: a second one of the same thread
     waits for the first, as with threading.Lock.
     """
-    __slots__ = ("_request", "_holds")
+    __slots__ = ("_request",)
 
     def __init__(self, request: Request) -> None:
+        super().__init__()
         self._request = request
-        self._holds: List[Hold] = []
 
-    def _take(self, wait_ms: int) -> Hold:
-        request = self._request
-        hold = Hold(request.client._live().acquire(request.name, wait_ms, *request.arguments),
-                    request.name)
-        self._holds.append(hold)
-        return hold
+    def _take_one(self) -> Hold:
+        return take(self._request, self._request.wait_ms)
 
     def _taken(self) -> Hold:
-        """The newest hold of this thread, or of another one, which is no longer kept."""
-        holds = self._holds
-        if not holds:
-            raise RuntimeError("release of a lock that is not held")
+        """The newest hold of this thread, or one of another thread, which is no longer kept."""
         me = threading.get_ident()
-        hold = next((hold for hold in reversed(holds) if hold._thread == me), holds[-1])
-        holds.remove(hold)
-        return hold
+        while True:
+            holds = list(self._holds)
+            if not holds:
+                raise RuntimeError("release of a lock that is not held")
+            own = [hold for hold in holds if hold._thread == me]
+            hold = own[-1] if own else to_release_for_others(holds)
+            with contextlib.suppress(ValueError):  # another thread was faster
+                self._holds.remove(hold)
+                return hold
+
+    release = _holdfast.Guard._release
 
     def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
         """As that of threading.Lock. Without arguments the lock's own `wait` counts.
@@ -271,28 +316,14 @@ class Lock:
         elif timeout != -1:
             wait_ms = milliseconds(timeout)
         try:
-            self._take(wait_ms)
+            self._holds += [take(self._request, wait_ms)]
         except Busy:
             return False
         return True
 
-    def release(self) -> None:
-        """Releases what acquire() has acquired. Raises Lost if it was lost before."""
-        self._taken().release()
-
     def locked(self) -> bool:
         """Whether this object holds it."""
         return any(hold.held for hold in list(self._holds))
-
-    def __enter__(self) -> Hold:
-        return self._take(self._request.wait_ms)
-
-    def __exit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException],
-                 trace: Optional[TracebackType]) -> None:
-        try:
-            self._taken().release()
-        except Error as failure:
-            tell(failure, error)
 
 
 class HoldSet(BaseHoldSet[Hold]):
@@ -300,16 +331,16 @@ class HoldSet(BaseHoldSet[Hold]):
     __slots__ = ()
 
 
-class LockAll:
+class LockAll(Guard[HoldSet]):
     """Several locks, all or nothing, in the same order in every program."""
-    __slots__ = ("_requests", "_wait_ms", "_set")
+    __slots__ = ("_requests", "_wait_ms")
 
     def __init__(self, requests: Iterable[Request], wait_ms: int) -> None:
+        super().__init__()
         # The order of hf_lock_all; a name that is there twice is taken once.
         self._requests = [request for _, request in
                           sorted({request.name: request for request in requests}.items())]
         self._wait_ms = wait_ms
-        self._set: Optional[HoldSet] = None
 
     def acquire(self) -> HoldSet:
         """Acquires all within one wait. Each is checked once more at the end."""
@@ -318,28 +349,20 @@ class LockAll:
         try:
             for request in self._requests:
                 left = FOREVER if end is None else milliseconds(max(0, end - time.monotonic()))
-                raw = request.client._live().acquire(request.name, left, *request.arguments)
-                taken._holds.append(Hold(raw, request.name))
+                taken._holds += [take(request, left)]
                 check_all(taken._holds)
         except BaseException:
             taken._give_back()
             raise
         return taken
 
-    def __enter__(self) -> HoldSet:
-        if self._set is not None:
+    def _take_one(self) -> HoldSet:
+        if self._holds:
             raise RuntimeError("this object is in use: make one for each `with`")
-        self._set = self.acquire()
-        return self._set
+        return self.acquire()
 
-    def __exit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException],
-                 trace: Optional[TracebackType]) -> None:
-        taken, self._set = self._set, None
-        assert taken is not None
-        try:
-            taken.release()
-        except Error as failure:
-            tell(failure, error)
+    def _taken(self) -> HoldSet:
+        return self._holds.pop()
 
 
 def check_all(holds: Iterable[BaseHold]) -> None:

@@ -77,6 +77,13 @@ static void ticket_done(void *arg, int code, hf_hold *hold, const hf_error *erro
     leave(ticket);
 }
 
+void ticket_release(struct ticket *ticket, hf_hold *released)
+{
+    int code = hf_unlock_async(released, ticket_done, ticket);
+    if (code != HF_OK)
+        ticket_done(ticket, code, NULL, hf_last_error());
+}
+
 static bool note_entry(void *arg, const hf_entry *entry)
 {
     struct ticket *ticket = arg;
@@ -219,10 +226,13 @@ PyObject *hold_release_async(PyObject *self, PyObject *args)
     PyThreadState *state = hold_enter_to_end(hold, &released);
     if (!state)
         return ticket_begun(ticket, NULL);
-    failure_keep(&failure, hf_unlock_async(released, ticket_done, ticket));
+    if (!hold_leave_release(hold, released, ticket))
+        failure_keep(&failure, hf_unlock_async(released, ticket_done, ticket));
     client_leave(hold->client, state);
-    if (failure.code)
+    if (failure.code) {
         hold->hold = released;
+        hold->ending = false;
+    }
     return ticket_begun(ticket, &failure);
 }
 

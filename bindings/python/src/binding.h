@@ -53,9 +53,12 @@ struct hold {
     unsigned generation; /* of the process that acquired it */
     hf_hold *hold;       /* NULL: not granted, or released */
     hf_request request;
-    unsigned calls; /* that use `hold` without the GIL: it must not be released meanwhile */
-    bool begun;     /* hf_lock_async has begun; read and written with the GIL */
+    bool begun;  /* hf_lock_async has begun; read and written with the GIL */
+    bool ending; /* it is released: a change of another thread ends; likewise */
     /* Guarded by notes_mutex: */
+    unsigned calls; /* that use the library's hold without the GIL: it must not be released yet */
+    hf_hold *left_hold;         /* the last of these calls releases it, */
+    struct ticket *left_ticket; /* and tells this one; NULL: no one */
     struct note done_note, lost_note;
     pthread_cond_t *waiter; /* of the thread that frees the hold, and waits for `done` */
     bool done;              /* the request has ended */
@@ -86,11 +89,14 @@ void client_leave(struct client *client, PyThreadState *state);
 struct asker {
     struct client *client;
     PyThreadState *state;
-    bool raised; /* a signal's handler has set an exception */
+    bool raised;        /* a signal's handler has set an exception */
+    const bool *ending; /* of a hold, or NULL */
 };
 hf_stop client_stop(struct asker *asker);
 /* None; or NULL with what the handler has raised, or what the call has failed with. */
 PyObject *asker_result(const struct asker *asker, const struct failure *failure);
+/* Whether the calling thread runs a signal's handler inside a call of this client. */
+bool client_asks(const struct client *client);
 /* Whether holds and requests of this generation can still be given to the library. */
 bool client_usable(const struct client *client, unsigned generation);
 
@@ -104,6 +110,8 @@ extern PyMethodDef store_methods[];
 
 int answer_add_type(PyObject *module);
 PyObject *client_ask(PyObject *self, PyObject *args);
+/* Begins to release, without the GIL, and tells the ticket also of a failure. */
+void ticket_release(struct ticket *ticket, hf_hold *released);
 PyObject *hold_release_async(PyObject *self, PyObject *args);
 
 /* Copies of entries, and what Python is shown of them. */
@@ -116,17 +124,21 @@ bool entries_add(struct entries *all, const hf_entry *entry);
 void entries_free(struct entries *all);
 PyObject *entries_tuples(const struct entries *all);
 
-/* ---- holds and queues: hold.c, queue.c ---- */
+/* ---- holds and queues: hold.c, queue.c; `with`: guard.c ---- */
+
+int guard_add_type(PyObject *module);
 
 int hold_add_type(PyObject *module);
 /* Enters the library, and takes its hold out of the object: from here on it is released. */
 PyThreadState *hold_enter_to_end(struct hold *hold, hf_hold **ret);
+/* Whether calls of other threads use the hold: then the last one releases it. */
+bool hold_leave_release(struct hold *hold, hf_hold *released, struct ticket *ticket);
 extern PyTypeObject *queue_type;
 int queue_add_type(PyObject *module);
 
 /* One for all: what it guards is written in a few instructions, and rarely. */
 extern pthread_mutex_t notes_mutex;
-extern pthread_cond_t some_lost; /* a hold was lost */
+extern pthread_cond_t some_lost; /* a hold was lost, or no call uses it any more */
 /* When the module is loaded, and in a forked child: a thread of the parent may have held them. */
 void notes_init(void);
 /* Links the note, with notes_mutex held. Returns the queue's descriptor if it has to be woken, or

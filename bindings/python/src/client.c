@@ -34,6 +34,11 @@ PyThreadState *client_enter(struct client *client)
 /* The client in whose call this thread runs signals' handlers. */
 static _Thread_local struct client *asking;
 
+bool client_asks(const struct client *client)
+{
+    return asking == client;
+}
+
 static void finish(struct client *client);
 
 /* The call is counted out before the GIL is taken: it may never come back at the interpreter's end,
@@ -62,7 +67,7 @@ static bool client_interrupted(void *arg)
     asking = asker->client;
     asker->raised = PyErr_CheckSignals() < 0;
     asking = outer;
-    bool ends = asker->raised || asker->client->closing;
+    bool ends = asker->raised || asker->client->closing || (asker->ending && *asker->ending);
     asker->state = PyEval_SaveThread();
     return ends;
 }

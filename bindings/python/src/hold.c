@@ -79,8 +79,6 @@ static void on_done(void *arg, int code, hf_hold *granted, const hf_error *error
 static void abandon(struct hold *hold)
 {
     struct client *client = hold->client;
-    if (!hold->begun || hold->done || hold->generation != process_generation())
-        return;
     if (!client->closing) {
         PyThreadState *state = client_enter(client);
         hf_cancel(client->handle, hold->request);
@@ -110,8 +108,10 @@ static void hold_free(PyObject *self)
     hold->dying = true;
     note_drop(&hold->done_note);
     note_drop(&hold->lost_note);
+    bool done = hold->done; /* read with the mutex held: else `on_done` may still be at work */
     pthread_mutex_unlock(&notes_mutex);
-    abandon(hold);
+    if (hold->begun && !done && hold->generation == process_generation())
+        abandon(hold);
     if (hold->hold && client_usable(hold->client, hold->generation)) {
         PyThreadState *state = client_enter(hold->client);
         hf_unlock_nowait(hold->hold); /* waits for an on_lost that runs */
@@ -165,7 +165,7 @@ static bool parse_request(struct request *request, PyObject *args, struct queue 
 static bool acquire(struct hold *hold, struct request *request)
 {
     struct client *client = hold->client;
-    struct asker asker = { client, client_enter(client), false };
+    struct asker asker = { .client = client, .state = client_enter(client) };
     hf_stop stop = client_stop(&asker);
     if (!asker.state)
         return false;
@@ -302,6 +302,29 @@ static PyObject *hold_cancel(PyObject *self, PyObject *unused)
     Py_RETURN_NONE;
 }
 
+/* Returns: what the last call is to release, or NULL. */
+static hf_hold *count_call(struct hold *hold, int change)
+{
+    hf_hold *released = NULL;
+    pthread_mutex_lock(&notes_mutex);
+    hold->calls += (unsigned)change;
+    if (hold->calls == 0) {
+        released = hold->left_hold;
+        hold->left_hold = NULL;
+        pthread_cond_broadcast(&some_lost);
+    }
+    pthread_mutex_unlock(&notes_mutex);
+    return released;
+}
+
+static bool in_use(struct hold *hold)
+{
+    pthread_mutex_lock(&notes_mutex);
+    bool used = hold->calls > 0;
+    pthread_mutex_unlock(&notes_mutex);
+    return used;
+}
+
 /* Whether the hold is there; else sets the exception. */
 static bool check_there(const struct hold *hold)
 {
@@ -311,38 +334,53 @@ static bool check_there(const struct hold *hold)
 }
 
 /* Enters the library for a method that changes the hold; leave() ends it. */
-static PyThreadState *enter(struct hold *hold)
+static PyThreadState *enter(struct hold *hold, hf_hold **ret)
 {
     if (!check_there(hold))
         return NULL;
-    hold->calls++;
+    *ret = hold->hold;
+    count_call(hold, 1);
     PyThreadState *state = client_enter(hold->client);
     if (!state)
-        hold->calls--;
+        count_call(hold, -1);
     return state;
 }
 
 static void leave(struct hold *hold, PyThreadState *state)
 {
+    hf_hold *released = count_call(hold, -1);
+    if (released && hold->left_ticket)
+        ticket_release(hold->left_ticket, released);
+    else if (released)
+        hf_unlock_nowait(released);
     client_leave(hold->client, state);
-    hold->calls--;
 }
 
-/* Enters the library, and takes its hold out of the object: from here on it is released. */
 PyThreadState *hold_enter_to_end(struct hold *hold, hf_hold **ret)
 {
     if (!check_there(hold))
         return NULL;
-    if (hold->calls > 0) {
-        PyErr_SetString(PyExc_RuntimeError, "another thread is just changing this lock");
-        return NULL;
-    }
     *ret = hold->hold;
     hold->hold = NULL;
+    hold->ending = true;
     PyThreadState *state = client_enter(hold->client);
-    if (!state)
+    if (!state) {
         hold->hold = *ret;
+        hold->ending = false;
+    }
     return state;
+}
+
+bool hold_leave_release(struct hold *hold, hf_hold *released, struct ticket *ticket)
+{
+    pthread_mutex_lock(&notes_mutex);
+    bool leaves = hold->calls > 0;
+    if (leaves) {
+        hold->left_hold = released;
+        hold->left_ticket = ticket;
+    }
+    pthread_mutex_unlock(&notes_mutex);
+    return leaves;
 }
 
 static PyObject *hold_release(PyObject *self, PyObject *unused)
@@ -354,7 +392,13 @@ static PyObject *hold_release(PyObject *self, PyObject *unused)
     PyThreadState *state = hold_enter_to_end(hold, &released);
     if (!state)
         return NULL;
-    failure_keep(&failure, hf_unlock(released));
+    if (!client_asks(hold->client) || !hold_leave_release(hold, released, NULL)) {
+        pthread_mutex_lock(&notes_mutex);
+        while (hold->calls > 0)
+            pthread_cond_wait(&some_lost, &notes_mutex);
+        pthread_mutex_unlock(&notes_mutex);
+        failure_keep(&failure, hf_unlock(released));
+    }
     client_leave(hold->client, state);
     if (failure.code == HF_LOST) {
         pthread_mutex_lock(&notes_mutex);
@@ -377,7 +421,8 @@ static PyObject *hold_release_nowait(PyObject *self, PyObject *unused)
     if (!state)
         return NULL;
     bool held = hf_held(released);
-    hf_unlock_nowait(released);
+    if (!hold_leave_release(hold, released, NULL))
+        hf_unlock_nowait(released);
     client_leave(hold->client, state);
     return PyBool_FromLong(held);
 }
@@ -387,10 +432,11 @@ static PyObject *hold_renew(PyObject *self, PyObject *args)
     struct hold *hold = (struct hold *)self;
     struct failure failure = { 0 };
     long long lease_ms;
-    PyThreadState *state = PyArg_ParseTuple(args, "L", &lease_ms) ? enter(hold) : NULL;
+    hf_hold *renewed;
+    PyThreadState *state = PyArg_ParseTuple(args, "L", &lease_ms) ? enter(hold, &renewed) : NULL;
     if (!state)
         return NULL;
-    failure_keep(&failure, hf_renew(hold->hold, lease_ms));
+    failure_keep(&failure, hf_renew(renewed, lease_ms));
     leave(hold, state);
     if (failure.code)
         return failure_raise(&failure);
@@ -400,14 +446,15 @@ static PyObject *hold_renew(PyObject *self, PyObject *args)
 static PyObject *hold_upgrade(PyObject *self, PyObject *args)
 {
     struct hold *hold = (struct hold *)self;
-    struct asker asker = { .client = hold->client };
+    struct asker asker = { .client = hold->client, .ending = &hold->ending };
     struct failure failure = { 0 };
     hf_stop stop = client_stop(&asker);
     long long wait_ms;
-    asker.state = PyArg_ParseTuple(args, "L", &wait_ms) ? enter(hold) : NULL;
+    hf_hold *raised;
+    asker.state = PyArg_ParseTuple(args, "L", &wait_ms) ? enter(hold, &raised) : NULL;
     if (!asker.state)
         return NULL;
-    failure_keep(&failure, hf_upgrade_stoppable(hold->hold, wait_ms, &stop));
+    failure_keep(&failure, hf_upgrade_stoppable(raised, wait_ms, &stop));
     leave(hold, asker.state);
     return asker_result(&asker, &failure);
 }
@@ -417,10 +464,11 @@ static PyObject *hold_downgrade(PyObject *self, PyObject *args)
     struct hold *hold = (struct hold *)self;
     struct failure failure = { 0 };
     int mode;
-    PyThreadState *state = PyArg_ParseTuple(args, "i", &mode) ? enter(hold) : NULL;
+    hf_hold *lowered;
+    PyThreadState *state = PyArg_ParseTuple(args, "i", &mode) ? enter(hold, &lowered) : NULL;
     if (!state)
         return NULL;
-    failure_keep(&failure, hf_downgrade(hold->hold, (hf_mode)mode));
+    failure_keep(&failure, hf_downgrade(lowered, (hf_mode)mode));
     leave(hold, state);
     if (failure.code)
         return failure_raise(&failure);
@@ -435,6 +483,10 @@ static PyObject *hold_detach(PyObject *self, PyObject *unused)
     struct failure failure = { 0 };
     char owner_key[HF_OWNER_KEY_SIZE];
     hf_hold *detached;
+    if (in_use(hold)) {
+        PyErr_SetString(PyExc_RuntimeError, "another thread is just changing this lock");
+        return NULL;
+    }
     PyThreadState *state = hold_enter_to_end(hold, &detached);
     if (!state)
         return NULL;
@@ -443,6 +495,7 @@ static PyObject *hold_detach(PyObject *self, PyObject *unused)
     if (!failure.code)
         return PyUnicode_FromString(owner_key);
     hold->hold = detached;
+    hold->ending = false;
     return failure_raise(&failure);
 }
 
@@ -452,10 +505,11 @@ static PyObject *hold_guard(PyObject *self, PyObject *unused)
     struct hold *hold = (struct hold *)self;
     struct failure failure = { 0 };
     char guard[HF_GUARD_SIZE];
-    PyThreadState *state = enter(hold);
+    hf_hold *guarded;
+    PyThreadState *state = enter(hold, &guarded);
     if (!state)
         return NULL;
-    failure_keep(&failure, hf_guard(hold->hold, guard));
+    failure_keep(&failure, hf_guard(guarded, guard));
     leave(hold, state);
     return failure.code ? failure_raise(&failure) : PyBytes_FromString(guard);
 }

@@ -121,7 +121,7 @@ PyMODINIT_FUNC PyInit__holdfast(void)
     if (!module)
         return NULL;
     if (client_add_type(module) < 0 || hold_add_type(module) < 0 || queue_add_type(module) < 0 ||
-        answer_add_type(module) < 0) {
+        answer_add_type(module) < 0 || guard_add_type(module) < 0) {
         Py_DECREF(module);
         return NULL;
     }
