@@ -22,8 +22,8 @@ def flags(*options):
 setup(
     ext_modules=[Extension(
         "holdfast._holdfast",
-        [f"src/{name}.c" for name in ("answer", "client", "guard", "hold", "module", "queue",
-                                         "store")],
+        [f"src/{name}.c" for name in ("answer", "client", "guard", "hold", "loss", "module",
+                                      "queue", "store")],
         depends=["src/binding.h"],
         define_macros=[("_GNU_SOURCE", "1")],
         extra_compile_args=["-std=c17", "-fvisibility=hidden", *flags("--cflags")],

@@ -9,6 +9,7 @@ import contextlib
 import dataclasses
 import enum
 import math
+import multiprocessing.util
 import os
 import threading
 import time
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from typing import Type
 
 CLOSED = 11
+TOKEN_MOST = 2**62
 
 
 class Kind(enum.IntEnum):
@@ -112,6 +114,8 @@ class Client:
     def __init__(self, url: Optional[str] = None, *, lease: Optional[float] = None,
                  request_timeout: Optional[float] = None, owner_text: Optional[str] = None,
                  existing_only: bool = False, token_floor: int = 0) -> None:
+        if not 0 <= token_floor <= TOKEN_MOST:
+            raise ValueError(f"token_floor must be between 0 and {TOKEN_MOST}, not {token_floor}")
         self._options = (url, milliseconds(lease, 0), milliseconds(request_timeout, 0), owner_text,
                          existing_only, token_floor)
         self._core: Optional[_holdfast.Client] = _holdfast.Client(*self._options)
@@ -296,11 +300,11 @@ class _Object:
         self._name = name_bytes(name)
 
     def _take(self, mode: Mode, amount: int, wait: Optional[float]) -> None:
-        request = Request(self._client, self._name, wait, mode, amount, 0, None)
+        request = Request(self._client, self._name, wait, mode, amount, 0, None, holds=False)
         self._client._live().acquire(request.name, request.wait_ms, *request.arguments)
 
     async def _atake(self, mode: Mode, amount: int, wait: Optional[float]) -> None:
-        request = Request(self._client, self._name, wait, mode, amount, 0, None)
+        request = Request(self._client, self._name, wait, mode, amount, 0, None, holds=False)
         await self._client._notes().acquire(request, request.wait_ms)
 
     async def _aask(self, verb: Verb, amount: int = 0, what: str = "") -> int:
@@ -553,5 +557,12 @@ def _after_fork_in_child() -> None:
         client._after_fork_in_child()
 
 
+def _close_at_exit(_: object = None) -> None:
+    """Of a child of multiprocessing, which ends by os._exit() and without atexit."""
+    multiprocessing.util.Finalize(None, _close_all, exitpriority=-100)
+
+
 atexit.register(_close_all)
+_close_at_exit()
+multiprocessing.util.register_after_fork(_clients, _close_at_exit)
 os.register_at_fork(after_in_child=_after_fork_in_child)

@@ -46,7 +46,11 @@ class Mode(enum.IntEnum):
 
 def name_bytes(name: Name) -> bytes:
     """A name as the store has it."""
-    return name if isinstance(name, bytes) else name.encode("utf-8", "surrogateescape")
+    if isinstance(name, str):
+        return name.encode("utf-8", "surrogateescape")
+    if isinstance(name, bytes):
+        return name
+    raise TypeError(f"a name must be str or bytes, not {type(name).__name__}")
 
 
 def milliseconds(seconds: Optional[float], none: int = FOREVER) -> int:
@@ -71,7 +75,9 @@ class Request:
 
     def __init__(self, client: Client, name: Name, wait: Optional[float], mode: Mode, permits: int,
                  limit: int, lease: Optional[float], deadlock: Optional[float] = None,
-                 text: Optional[str] = None) -> None:
+                 text: Optional[str] = None, holds: bool = True) -> None:
+        if holds and mode in (Mode.COUNTER, Mode.LATCH):
+            raise ValueError("a counter and a latch have no hold: use counter() and latch()")
         self.client = client
         self.name = name_bytes(name)
         self.wait_ms = FOREVER if wait is None else milliseconds(wait)

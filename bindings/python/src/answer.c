@@ -195,8 +195,8 @@ PyObject *client_ask(PyObject *self, PyObject *args)
     unsigned long long key;
     if (!PyArg_ParseTuple(args, "iOIO!K", &verb, &name_bytes, &number, queue_type, &queue, &key))
         return NULL;
-    const char *name = name_bytes == Py_None ? NULL : PyBytes_AsString(name_bytes);
-    if (PyErr_Occurred())
+    const char *name = NULL;
+    if (!name_or_none(name_bytes, &name))
         return NULL;
     struct ticket *ticket = new_ticket((struct queue *)queue, key);
     if (!ticket)

@@ -53,8 +53,9 @@ struct hold {
     unsigned generation; /* of the process that acquired it */
     hf_hold *hold;       /* NULL: not granted, or released */
     hf_request request;
-    bool begun;  /* hf_lock_async has begun; read and written with the GIL */
-    bool ending; /* it is released: a change of another thread ends; likewise */
+    bool attached; /* by hf_attach, which tells no loss; asked for where it is asked of the hold */
+    bool begun;    /* hf_lock_async has begun; read and written with the GIL */
+    bool ending;   /* it is released: a change of another thread ends; likewise */
     /* Guarded by notes_mutex: */
     unsigned calls; /* that use the library's hold without the GIL: it must not be released yet */
     hf_hold *left_hold;         /* the last of these calls releases it, */
@@ -114,6 +115,8 @@ PyObject *client_ask(PyObject *self, PyObject *args);
 void ticket_release(struct ticket *ticket, hf_hold *released);
 PyObject *hold_release_async(PyObject *self, PyObject *args);
 
+/* The bytes of a name, or NULL for None. False: an exception is set, as for a name with a NUL. */
+bool name_or_none(PyObject *bytes, const char **ret);
 /* Copies of entries, and what Python is shown of them. */
 struct entries {
     hf_entry *items; /* its strings are copies */
@@ -124,7 +127,7 @@ bool entries_add(struct entries *all, const hf_entry *entry);
 void entries_free(struct entries *all);
 PyObject *entries_tuples(const struct entries *all);
 
-/* ---- holds and queues: hold.c, queue.c; `with`: guard.c ---- */
+/* ---- holds, losses and queues: hold.c, loss.c, queue.c; `with`: guard.c ---- */
 
 int guard_add_type(PyObject *module);
 
@@ -133,6 +136,11 @@ int hold_add_type(PyObject *module);
 PyThreadState *hold_enter_to_end(struct hold *hold, hf_hold **ret);
 /* Whether calls of other threads use the hold: then the last one releases it. */
 bool hold_leave_release(struct hold *hold, hf_hold *released, struct ticket *ticket);
+/* The library's hold where it may be asked for its properties, which do not block; or NULL. */
+hf_hold *hold_live(PyObject *self);
+void hold_on_lost(void *arg, const hf_loss *loss);
+PyObject *hold_wait_lost(PyObject *self, PyObject *args);
+PyObject *hold_get_lost(PyObject *self, void *unused);
 extern PyTypeObject *queue_type;
 int queue_add_type(PyObject *module);
 

@@ -2,34 +2,9 @@
 /* Holds: acquiring so that Ctrl-C and close() end the wait, losing, releasing. */
 #include "binding.h"
 
-#include <errno.h>
 #include <string.h>
-#include <time.h>
 
 static PyTypeObject *hold_type;
-
-/* How often a wait for a loss looks for signals. */
-#define SLICE_MS 100
-
-static int64_t now_ms(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
-/* Waits with notes_mutex held until *flag is true, for up to `ms` (negative: no limit; else the
- * condition has the monotonic clock). */
-static bool wait_for(const bool *flag, pthread_cond_t *cond, int64_t ms)
-{
-    int64_t end = now_ms() + (ms < 0 ? 0 : ms);
-    struct timespec until = { end / 1000, end % 1000 * 1000000 };
-    int result = 0;
-    while (!*flag && result != ETIMEDOUT)
-        result = ms < 0 ? pthread_cond_wait(cond, &notes_mutex)
-                        : pthread_cond_timedwait(cond, &notes_mutex, &until);
-    return *flag;
-}
 
 /* Waits without the GIL until the request has ended. */
 static void wait_until_done(struct hold *hold)
@@ -38,23 +13,12 @@ static void wait_until_done(struct hold *hold)
     PyThreadState *state = PyEval_SaveThread();
     pthread_mutex_lock(&notes_mutex);
     hold->waiter = &cond;
-    wait_for(&hold->done, &cond, -1);
+    while (!hold->done)
+        pthread_cond_wait(&cond, &notes_mutex);
     hold->waiter = NULL;
     pthread_mutex_unlock(&notes_mutex);
     PyEval_RestoreThread(state);
     pthread_cond_destroy(&cond);
-}
-
-static void on_lost(void *arg, const hf_loss *loss)
-{
-    struct hold *hold = arg;
-    pthread_mutex_lock(&notes_mutex);
-    hold->lost = true;
-    strncpy(hold->result.text, loss->reason, sizeof(hold->result.text) - 1);
-    int fd = hold->dying ? -1 : note_push(&hold->lost_note, hold->queue);
-    pthread_cond_broadcast(&some_lost);
-    queue_wake(fd); /* the queue may be freed once the mutex is let go */
-    pthread_mutex_unlock(&notes_mutex);
 }
 
 static void on_done(void *arg, int code, hf_hold *granted, const hf_error *error)
@@ -147,7 +111,7 @@ static bool parse_request(struct request *request, PyObject *args, struct queue 
         return false;
     request->options = HF_LOCK_OPTIONS(.mode = (hf_mode)request->mode, .permits = permits,
                                        .limit = limit, .lease_ms = lease_ms, .owner = HF_OWNER_NEW,
-                                       .owner_text = owner_text, .on_lost = on_lost);
+                                       .owner_text = owner_text, .on_lost = hold_on_lost);
     if (deadlock_ms >= 0) {
         request->options.owner = HF_OWNER_THREAD;
         request->options.no_reentry = true;
@@ -266,6 +230,7 @@ PyObject *client_attach(PyObject *self, PyObject *args)
         return NULL;
     }
     failure_keep(&hold->result, hf_attach(client->handle, name, owner_key, &hold->hold));
+    hold->attached = true;
     client_leave(client, state);
     return granted(hold);
 }
@@ -514,31 +479,7 @@ static PyObject *hold_guard(PyObject *self, PyObject *unused)
     return failure.code ? failure_raise(&failure) : PyBytes_FromString(guard);
 }
 
-/* wait_lost(ms) -> whether the hold was lost; signals' handlers run meanwhile */
-static PyObject *hold_wait_lost(PyObject *self, PyObject *args)
-{
-    struct hold *hold = (struct hold *)self;
-    long long ms;
-    if (!PyArg_ParseTuple(args, "L", &ms))
-        return NULL;
-    int64_t begun_ms = now_ms();
-    for (;;) {
-        int64_t left_ms = ms < 0 ? SLICE_MS + 1 : ms - (now_ms() - begun_ms);
-        bool last = left_ms <= SLICE_MS;
-        PyThreadState *state = PyEval_SaveThread();
-        pthread_mutex_lock(&notes_mutex);
-        bool lost = wait_for(&hold->lost, &some_lost, !last ? SLICE_MS : left_ms > 0 ? left_ms : 0);
-        pthread_mutex_unlock(&notes_mutex);
-        PyEval_RestoreThread(state);
-        if (lost || last)
-            return PyBool_FromLong(lost);
-        if (PyErr_CheckSignals() < 0)
-            return NULL;
-    }
-}
-
-/* The library's hold where it may be asked for its properties, which do not block. */
-static hf_hold *live(PyObject *self)
+hf_hold *hold_live(PyObject *self)
 {
     struct hold *hold = (struct hold *)self;
     return client_usable(hold->client, hold->generation) ? hold->hold : NULL;
@@ -547,20 +488,20 @@ static hf_hold *live(PyObject *self)
 static PyObject *get_held(PyObject *self, void *unused)
 {
     (void)unused;
-    return PyBool_FromLong(hf_held(live(self)));
+    return PyBool_FromLong(hf_held(hold_live(self)));
 }
 
 static PyObject *get_token(PyObject *self, void *unused)
 {
     (void)unused;
-    return PyLong_FromUnsignedLongLong(hf_token(live(self)));
+    return PyLong_FromUnsignedLongLong(hf_token(hold_live(self)));
 }
 
 /* Milliseconds; None: no lease limits it */
 static PyObject *get_remaining_ms(PyObject *self, void *unused)
 {
     (void)unused;
-    int64_t ms = hf_remaining_ms(live(self));
+    int64_t ms = hf_remaining_ms(hold_live(self));
     if (ms == INT64_MAX)
         Py_RETURN_NONE;
     return PyLong_FromLongLong(ms);
@@ -569,17 +510,7 @@ static PyObject *get_remaining_ms(PyObject *self, void *unused)
 static PyObject *get_mode(PyObject *self, void *unused)
 {
     (void)unused;
-    return PyLong_FromLong((long)hf_hold_mode(live(self)));
-}
-
-static PyObject *get_lost(PyObject *self, void *unused)
-{
-    (void)unused;
-    struct hold *hold = (struct hold *)self;
-    pthread_mutex_lock(&notes_mutex);
-    bool lost = hold->lost;
-    pthread_mutex_unlock(&notes_mutex);
-    return PyBool_FromLong(lost);
+    return PyLong_FromLong((long)hf_hold_mode(hold_live(self)));
 }
 
 static PyMethodDef methods[] = {
@@ -603,7 +534,7 @@ static PyGetSetDef properties[] = {
     { "token", get_token, NULL, NULL, NULL },
     { "remaining_ms", get_remaining_ms, NULL, NULL, NULL },
     { "mode", get_mode, NULL, NULL, NULL },
-    { "lost", get_lost, NULL, NULL, NULL },
+    { "lost", hold_get_lost, NULL, NULL, NULL },
     { NULL, NULL, NULL, NULL, NULL },
 };
 

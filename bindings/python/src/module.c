@@ -57,7 +57,15 @@ static void after_fork_in_child(void)
 
 static PyObject *set_exception_maker(PyObject *module, PyObject *maker)
 {
+    static int64_t only = -1; /* the interpreter whose exceptions the failures are made into */
     (void)module;
+    int64_t present = PyInterpreterState_GetID(PyInterpreterState_Get());
+    if (only >= 0 && present != only) {
+        PyErr_SetString(PyExc_ImportError,
+                        "holdfast serves one interpreter of a process, and another one has it");
+        return NULL;
+    }
+    only = present;
     PyObject *old = exception_maker;
     Py_INCREF(maker);
     exception_maker = maker;

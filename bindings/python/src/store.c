@@ -152,6 +152,14 @@ void entries_free(struct entries *all)
     free(all->items);
 }
 
+bool name_or_none(PyObject *bytes, const char **ret)
+{
+    char *name = NULL;
+    bool good = bytes == Py_None || PyBytes_AsStringAndSize(bytes, &name, NULL) == 0;
+    *ret = name;
+    return good;
+}
+
 static PyObject *text_of(const char *text)
 {
     return PyUnicode_DecodeUTF8(text, (Py_ssize_t)strlen(text), "surrogateescape");
@@ -193,8 +201,8 @@ static PyObject *inspect(PyObject *self, PyObject *args)
     struct failure failure = { 0 };
     if (!PyArg_ParseTuple(args, "O", &name_bytes))
         return NULL;
-    const char *name = name_bytes == Py_None ? NULL : PyBytes_AsString(name_bytes);
-    PyThreadState *state = PyErr_Occurred() ? NULL : client_enter(client);
+    const char *name = NULL;
+    PyThreadState *state = name_or_none(name_bytes, &name) ? client_enter(client) : NULL;
     if (!state)
         return NULL;
     failure_keep(&failure, hf_inspect(client->handle, name, copy_entry, &all));

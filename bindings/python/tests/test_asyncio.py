@@ -2,6 +2,7 @@
 """Locks of asyncio's tasks: exclusion, cancellation, loss, close."""
 
 import asyncio
+import gc
 import signal
 import unittest
 
@@ -147,6 +148,18 @@ class Tasks(OnStore):
             task.cancel()
             with self.assertRaises(asyncio.CancelledError):
                 await task
+        self.run_async(main())
+
+    def test_release_that_is_canceled_leaves_no_question_behind(self):
+        async def main():
+            for _ in range(20):
+                holds = await self.client.alock_all(["a", "b", "c"], wait=PATIENCE).acquire()
+                task = asyncio.create_task(holds.arelease())
+                await asyncio.sleep(0)
+                task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
+            gc.collect()
+            self.assertLess(len(self.client._notes().known), 10)
         self.run_async(main())
 
     def test_stats_count_what_tasks_have_done(self):

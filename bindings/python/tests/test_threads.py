@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Locks of threads and processes: exclusion, Ctrl-C, fork, loss, the interpreter's end."""
 
+import asyncio
 import os
 import pickle
 import signal
+import sys
 import threading
 import time
 import unittest
@@ -12,6 +14,10 @@ import holdfast
 from holdfast import Mode
 from stores import PATIENCE, SOON, OnRedis, OnStore
 
+try:
+    import _xxsubinterpreters as interpreters
+except ImportError:
+    interpreters = None
 HOLDS = """if True:
     import holdfast, sys
     client = holdfast.Client(sys.argv[1], lease=60)
@@ -19,6 +25,20 @@ HOLDS = """if True:
     lock.acquire()
     print("held", flush=True)
     sys.stdin.readline()
+"""
+CHILD_HOLDS = """if True:
+    import holdfast, multiprocessing, sys
+    inherited = holdfast.Client(sys.argv[1], lease=60)
+    method = multiprocessing.get_context(sys.argv[2])
+    if sys.argv[2] == "fork":
+        child = method.Process(target=inherited.lock("name").acquire)
+    else:
+        child = method.Process(target=exec, args=(
+            f"import holdfast; c = holdfast.Client({sys.argv[1]!r}, lease=60)\\n"
+            "c.lock('name').acquire(); holdfast.kept = c",))
+    child.start()
+    child.join()
+    sys.exit(child.exitcode)
 """
 WAITS = """if True:
     import holdfast, sys
@@ -188,12 +208,53 @@ class Threads(OnStore):
         self.assertTrue(again.held)
         again.release()
 
+    def test_loss_of_an_attached_lock_is_told(self):
+        key = self.client.try_lock("name", lease=60).detach()
+        hold = self.client.attach("name", key)
+        self.assertFalse(hold.lost.is_set())
+        hold.renew(60)
+        hold.release()
+        key = self.client.try_lock("name", lease=1).detach()
+        hold = self.client.attach("name", key)
+        self.assertTrue(hold.lost.wait(PATIENCE))
+        self.assertTrue(hold.lost.is_set())
+        self.assertRaises(holdfast.Lost, hold.release)
+
     def test_wrong_arguments_are_refused(self):
         self.assertRaises(holdfast.Invalid, holdfast.Client, "nothing://")
         self.assertRaises(holdfast.Invalid, self.client.lock("").acquire)
         self.assertRaises(ValueError, self.client.lock("a\0b").acquire)
         self.assertRaises(ValueError, self.client.lock, "a", wait=-1)
         self.assertRaises(ValueError, self.client.lock, "a", permits=2**32)
+        self.assertRaises(ValueError, self.client.lock, "a", mode=Mode.COUNTER)
+        self.assertRaises(ValueError, holdfast.Client, self.url, token_floor=2**64 + 5)
+        for name in (None, 5, bytearray(b"a"), memoryview(b"a")):
+            self.assertRaises(TypeError, self.client.lock, name)
+
+    def test_name_with_a_nul_is_no_shorter_name(self):
+        async def ask():
+            for work in (self.client.counter("a\0b").aadd, self.client.counter("a\0b").aget):
+                with self.assertRaises(ValueError):
+                    await work()
+            with self.assertRaises(ValueError):
+                await self.client.ainspect("a\0b")
+        asyncio.run(ask())
+        self.assertRaises(ValueError, self.client.inspect, "a\0b")
+        self.assertEqual(self.client.counter("a").get(), 0)
+
+    @unittest.skipIf(interpreters is None, "this Python has no module for other interpreters")
+    def test_second_interpreter_is_refused_and_changes_no_exception(self):
+        other = interpreters.create()
+        try:
+            with self.assertRaises(interpreters.RunFailedError) as caught:
+                interpreters.run_string(other, f"import sys; sys.path[:] = {sys.path}\n"
+                                               "import holdfast")
+            self.assertIn("ImportError", str(caught.exception))
+        finally:
+            interpreters.destroy(other)
+        with self.client.lock("name"), self.assertRaises(holdfast.Busy):
+            with self.client.lock("name", wait=0):
+                pass
 
     def test_error_survives_pickle(self):
         error = pickle.loads(pickle.dumps(holdfast.errors.make(1, "busy", 7)))
@@ -254,6 +315,14 @@ class Ending(OnStore):
         # The lease of 60 seconds has not ended.
         with self.client.lock("name", wait=10):
             pass
+
+    def test_end_of_a_child_of_multiprocessing_releases_what_is_held(self):
+        for method in ("fork", "forkserver", "spawn"):
+            child = self.child(CHILD_HOLDS, method)
+            self.assertEqual(child.communicate(timeout=PATIENCE), ("", ""))
+            self.assertEqual(child.returncode, 0)
+            with self.client.lock("name", wait=10):
+                pass  # the lease of 60 seconds has not ended
 
     def test_thread_that_waits_does_not_hold_up_the_end_of_the_interpreter(self):
         child = self.child(HOLDS.replace("sys.stdin.readline()", """import threading, time
