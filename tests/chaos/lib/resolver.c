@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See resolver.h. The answers are made like those of getaddrinfo: freeaddrinfo frees them. */
+/* See resolver.h. */
 #include "resolver.h"
 
 #include "server.h"
@@ -17,7 +17,10 @@
 
 typedef int getaddrinfo_fn(const char *node, const char *service, const struct addrinfo *hints,
                            struct addrinfo **ret);
+typedef void freeaddrinfo_fn(struct addrinfo *list);
 
+/* Tells the answers made here from others. */
+static char made_here[] = "store.test";
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static int ports[PORTS], port_count, begun, ended;
@@ -66,7 +69,6 @@ int resolver_ended(void)
     return read_count(&ended);
 }
 
-/* In one piece of memory, as freeaddrinfo frees it. */
 static struct addrinfo *make_address(int port, struct addrinfo *next)
 {
     struct {
@@ -81,6 +83,7 @@ static struct addrinfo *make_address(int port, struct addrinfo *next)
                                     .ai_socktype = SOCK_STREAM,
                                     .ai_addrlen = sizeof made->address,
                                     .ai_addr = (struct sockaddr *)&made->address,
+                                    .ai_canonname = made_here,
                                     .ai_next = next };
     return &made->info;
 }
@@ -88,7 +91,7 @@ static struct addrinfo *make_address(int port, struct addrinfo *next)
 int getaddrinfo(const char *node, const char *service, const struct addrinfo *hints,
                 struct addrinfo **ret)
 {
-    if (!node || strcmp(node, "store.test") != 0) {
+    if (!node || strcmp(node, made_here) != 0) {
         getaddrinfo_fn *real = (getaddrinfo_fn *)(uintptr_t)dlsym(RTLD_NEXT, "getaddrinfo");
         return real(node, service, hints, ret);
     }
@@ -102,6 +105,21 @@ int getaddrinfo(const char *node, const char *service, const struct addrinfo *hi
     for (int i = port_count; i > 0; i--)
         *ret = make_address(ports[i - 1], *ret);
     return 0;
+}
+
+/* Each C library has answers of its own form, which it alone can free. */
+void freeaddrinfo(struct addrinfo *list)
+{
+    if (!list || list->ai_canonname != made_here) {
+        freeaddrinfo_fn *real = (freeaddrinfo_fn *)(uintptr_t)dlsym(RTLD_NEXT, "freeaddrinfo");
+        real(list);
+        return;
+    }
+    while (list) {
+        struct addrinfo *next = list->ai_next;
+        free(list);
+        list = next;
+    }
 }
 
 /* ---- ports that do not answer ---- */
