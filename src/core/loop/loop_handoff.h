@@ -25,8 +25,6 @@ struct hf_uv_loop {
     _Atomic uint32_t *told; /* to be set when the thread has parked; or NULL */
     uv_loop_t uv;
     uv_async_t wake;
-    uv_prepare_t before_io;
-    uv_check_t after_io;
     uv_poll_t timer;
     int timer_fd;
     int64_t timer_at_ms; /* what timer_fd is set to */

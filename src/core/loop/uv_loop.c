@@ -79,22 +79,18 @@ static bool is_io_due(const struct hf_uv_loop *drive)
     return uv_backend_timeout(&drive->uv) == 0;
 }
 
-static void on_before_io(uv_prepare_t *handle)
+/* One round: what is ready, and then what libuv has. `sleeps`: it waits until something comes,
+ * unless there is a reason to go on. */
+static void run_once(struct hf_uv_loop *drive, bool sleeps)
 {
-    struct hf_uv_loop *drive = handle->data;
     struct hf_loop *loop = &drive->client->loop;
     if (drive->turner != PROGRAM)
         atomic_store(&loop->awake, true);
     turn(drive);
-    /* Then libuv looks what has come meanwhile, and does not sleep. */
-    if (!hf__loop_rest(loop) || is_over(drive) || drive->told || hf__loop_handoff_may_park(drive))
-        uv_stop(&drive->uv);
-}
-
-/* The thread comes to before_io next; another thread that turns the loop may not. */
-static void on_after_io(uv_check_t *handle)
-{
-    struct hf_uv_loop *drive = handle->data;
+    sleeps = hf__loop_rest(loop) && sleeps && !is_over(drive) && !drive->told &&
+             !hf__loop_handoff_may_park(drive);
+    uv_run(&drive->uv, sleeps ? UV_RUN_ONCE : UV_RUN_NOWAIT);
+    /* The thread begins the next round at once; another thread that turns the loop may not. */
     if (drive->turner != THREAD)
         turn(drive);
 }
@@ -126,11 +122,7 @@ static int open_handles(struct hf_uv_loop *drive)
     code = uv_poll_init(&drive->uv, &drive->timer, drive->timer_fd);
     if (code != 0)
         return code;
-    uv_prepare_init(&drive->uv, &drive->before_io);
-    uv_check_init(&drive->uv, &drive->after_io);
-    drive->before_io.data = drive->after_io.data = drive->timer.data = drive;
-    uv_prepare_start(&drive->before_io, on_before_io);
-    uv_check_start(&drive->after_io, on_after_io);
+    drive->timer.data = drive;
     return uv_poll_start(&drive->timer, UV_READABLE, on_timer);
 }
 
@@ -209,7 +201,7 @@ static void *run_thread(void *arg)
     hf__turning = &turning;
     drive->turner = THREAD;
     while (!drive->stopping) {
-        uv_run(&drive->uv, UV_RUN_ONCE);
+        run_once(drive, true);
         hf__futex_group_wake(&drive->sleepers);
         /* Between two parks it looks at the descriptors: a caller that only gives back does not. */
         /* mutant: between-two-parks-descriptors */
@@ -296,7 +288,7 @@ void hf__uv_loop_dispatch(struct hf_client *client)
     /* Descriptors that one round adds come under the kernel's watch in the next one. */
     do {
         client->loop.watches_more = false;
-        uv_run(&client->drive->uv, UV_RUN_NOWAIT);
+        run_once(client->drive, false);
     } while (client->loop.watches_more);
     hf__futex_group_wake(&client->drive->sleepers);
     hf__turning = turning.outer;
@@ -332,13 +324,14 @@ static void turn_until(struct hf_uv_loop *drive, _Atomic uint32_t *flag, int64_t
             sched_yield();
             hf__busy_poll_gave_away(&drive->busy_poll, hf__clock_us() - now_us);
             uv_run(&drive->uv, UV_RUN_NOWAIT);
+            turn(drive);
         }
         hf__busy_poll_ended(&drive->busy_poll, atomic_load(drive->until));
     }
     while (!is_over(drive)) {
         if (until_ms != HF_NEVER)
             set_timer(drive, until_ms);
-        uv_run(&drive->uv, UV_RUN_ONCE);
+        run_once(drive, true);
     }
     hf__futex_group_wake(&drive->sleepers);
     drive->until = NULL;
