@@ -24,7 +24,8 @@ static struct hf_engine *server_of(const struct quorum_member *vote)
 
 bool hf__quorum_member_is_there(const struct quorum_member *vote)
 {
-    return hf__known_is_there(&vote->op.engine.known);
+    bool is_heard = !vote->busy || !vote->giving; /* mutant: release-decides-by-what-is-not-heard */
+    return !is_heard || hf__known_is_there(&vote->op.engine.known);
 }
 
 bool hf__quorum_member_is_gone(const struct quorum_member *vote)

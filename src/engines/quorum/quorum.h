@@ -100,7 +100,8 @@ void hf__quorum_member_heard(struct quorum_member *vote);
 void hf__quorum_member_ask(struct quorum_member *vote);
 /* Asks for nothing where nothing is. */
 void hf__quorum_member_give_back(struct quorum_member *vote);
-/* Something of ours is at the server, or may be; what has not left us yet is not. */
+/* Something of ours is at the server, or may be, as far as the ballot has heard; an attempt that
+ * has not left us is nothing. */
 bool hf__quorum_member_is_there(const struct quorum_member *vote);
 /* Nothing is, and nothing is going to be. */
 bool hf__quorum_member_is_gone(const struct quorum_member *vote);

@@ -312,6 +312,33 @@ TEST(release_of_a_lock_that_one_server_has_lost_waits_for_the_deciding_vote)
     quorum_end(servers);
 }
 
+/* All have answered before the client's caller lets it hear them, in one turn. */
+TEST(release_hears_all_that_has_been_answered_before_it_decides)
+{
+    struct server servers[QUORUM_SERVERS] = { 0 };
+    struct outcome outcome = { 0 };
+    hf_client *client = NULL;
+    quorum_start(servers);
+    CHECK_CODE(hf_open(&client, quorum_url(servers, SLOW_MS),
+                       &HF_CLIENT_OPTIONS(.driver = HF_DRIVE_CALLER, .lease_ms = LEASE_MS)),
+               HF_OK);
+    for (int i = 0; i < 3; i++)
+        give_back(take(client, "two", HF_MUTEX, 0));
+    hf_hold *hold = take(client, "one", HF_MUTEX, 0);
+
+    quorum_expect_everywhere(servers);
+    expect(&servers[1], "DEL one", ":1");
+    expect(&servers[2], "DEL one", ":1");
+    CHECK_CODE(hf_unlock_async(hold, record_outcome, &outcome), HF_OK);
+    CHECK_CODE(hf_dispatch(client), HF_OK);
+    EVENTUALLY(server_says(&servers[0], "EXISTS one", ":0"), SOON_MS);
+    let_pass_ms(100); /* if the others have not answered by then, nothing is shown */
+    EVENTUALLY(hf_dispatch(client) == HF_OK && outcome.calls == 1, SOON_MS);
+    CHECK_CODE(outcome.code, HF_LOST);
+    hf_close(client);
+    quorum_end(servers);
+}
+
 /* Most have done it: one that says nothing makes no failure of that. */
 TEST(breaking_does_not_wait_for_ever_for_one_that_hangs)
 {
