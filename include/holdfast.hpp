@@ -180,8 +180,7 @@ inline void check(int code)
 
 [[noreturn]] inline void refuse(const char *text)
 {
-    hf_error refusal = {};
-    refusal.code = HF_EINVAL;
+    hf_error refusal = { HF_EINVAL, 0, {} };
     std::strncpy(refusal.text, text, sizeof(refusal.text) - 1);
     throw error(refusal);
 }
@@ -197,17 +196,25 @@ template <class Rep, class Period> int64_t wait_ms(const std::chrono::duration<R
     return int64_t{ std::chrono::ceil<std::chrono::milliseconds>(time).count() };
 }
 
-/* A function for losses, at an address that stays. */
-struct loss_handler : std::enable_shared_from_this<loss_handler> {
-    explicit loss_handler(std::function<void(const hf_loss &)> given) : call(std::move(given)) {}
-    static void run(void *arg, const hf_loss *loss) noexcept
+/* The library's strings end at a NUL, and so this would be another name. */
+inline const char *c_name(const std::string &name)
+{
+    const bool whole = name.find('\0') == std::string::npos;
+    return whole ? name.c_str() : (refuse("the lock's name has a NUL in it"), nullptr);
+}
+
+/* A function that is told something, at an address that stays. */
+template <class Told> struct handler : std::enable_shared_from_this<handler<Told>> {
+    explicit handler(std::function<void(const Told &)> given) : call(std::move(given)) {}
+    static void run(void *arg, const Told *told) noexcept
     {
-        /* The function may release its own hold, which has the only other reference. */
-        const auto self = static_cast<loss_handler *>(arg)->shared_from_this();
-        self->call(*loss);
+        /* The function may end its own hold or watch, which has the only other reference. */
+        const auto self = static_cast<handler *>(arg)->shared_from_this();
+        self->call(*told);
     }
-    const std::function<void(const hf_loss &)> call;
+    const std::function<void(const Told &)> call;
 };
+using loss_handler = handler<hf_loss>;
 
 }
 
@@ -309,7 +316,7 @@ public:
     static hold attach(hf_client *store, const std::string &name, const std::string &owner_key)
     {
         hf_hold *raw = nullptr;
-        detail::check(hf_attach(store, name.c_str(), owner_key.c_str(), &raw));
+        detail::check(hf_attach(store, detail::c_name(name), owner_key.c_str(), &raw));
         return hold(raw);
     }
 
@@ -388,34 +395,19 @@ namespace detail
 inline hold hold_of(int code, hf_hold *raw, const hf_error *failure,
                     const std::shared_ptr<loss_handler> &on_lost)
 {
-    if (code == HF_OK)
-        return hold(raw, on_lost);
-    if (code == HF_BUSY || code == HF_CANCELED)
-        return hold();
-    throw error(*failure);
+    if (code != HF_OK && code != HF_BUSY && code != HF_CANCELED)
+        throw error(*failure);
+    return code == HF_OK ? hold(raw, on_lost) : hold();
 }
 
-inline hold acquire(hf_client *store, const char *name, int64_t wait_ms, const terms &how)
+inline hold acquire(hf_client *store, const std::string &name, int64_t wait_ms, const terms &how)
 {
     hf_hold *raw = nullptr;
-    const int code = hf_lock(store, name, wait_ms, &how.with, &raw);
+    const int code = hf_lock(store, c_name(name), wait_ms, &how.with, &raw);
     return hold_of(code, raw, hf_last_error(), how.on_lost);
 }
 
 #ifdef HOLDFAST_HAS_STOP_TOKEN
-
-struct outcome {
-    int code = HF_OK;
-    hf_hold *raw = nullptr;
-    hf_error failure = {};
-    void set(int result, hf_hold *hold, const hf_error *error) noexcept
-    {
-        code = result;
-        raw = hold;
-        if (error)
-            failure = *error;
-    }
-};
 
 struct canceler {
     hf_client *store;
@@ -423,7 +415,7 @@ struct canceler {
     void operator()() const noexcept { hf_cancel(store, request); }
 };
 
-inline hold acquire(hf_client *store, const char *name, int64_t wait_ms, const terms &how,
+inline hold acquire(hf_client *store, const std::string &name, int64_t wait_ms, const terms &how,
                     const std::stop_token &stop)
 {
     hf_stop ends = HF_STOP_INIT;
@@ -432,7 +424,7 @@ inline hold acquire(hf_client *store, const char *name, int64_t wait_ms, const t
     const auto end = [&ends]() noexcept { hf_stop_set(&ends); };
     const std::stop_callback<decltype(end)> on_stop(stop, end);
     hf_hold *raw = nullptr;
-    const int code = hf_lock(store, name, wait_ms, &with, &raw);
+    const int code = hf_lock(store, c_name(name), wait_ms, &with, &raw);
     return hold_of(code, raw, hf_last_error(), how.on_lost);
 }
 
@@ -459,6 +451,7 @@ public:
     lock_awaiter(hf_client *store, std::string name, const lock_options &how, async_options wait)
         : store_(store), name_(std::move(name)), how_(how, how.mode), wait_(std::move(wait))
     {
+        detail::c_name(name_);
     }
     bool await_ready() const noexcept { return wait_.stop.stop_requested(); }
     /* Two come to the end of this, in either order: this function, when it does not touch the
@@ -470,7 +463,8 @@ public:
         const int code = hf_lock_async(store_, name_.c_str(), detail::wait_ms(wait_.wait),
                                        &how_.with, done, this, &id);
         if (code != HF_OK) {
-            result_.set(code, nullptr, hf_last_error());
+            code_ = code;
+            failure_ = *hf_last_error();
             return false;
         }
         if (wait_.stop.stop_possible())
@@ -482,14 +476,17 @@ public:
         on_stop_.reset();
         if (!coroutine_)
             return hold();
-        return detail::hold_of(result_.code, result_.raw, &result_.failure, how_.on_lost);
+        return detail::hold_of(code_, raw_, &failure_, how_.on_lost);
     }
 
 private:
     static void done(void *arg, int code, hf_hold *hold, const hf_error *error) noexcept
     {
         auto *self = static_cast<lock_awaiter *>(arg);
-        self->result_.set(code, hold, error);
+        self->code_ = code;
+        self->raw_ = hold;
+        if (error)
+            self->failure_ = *error;
         if (!self->is_second_.exchange(true))
             return;
         /* This object ends with the coroutine, maybe before resume_on has returned. */
@@ -505,7 +502,9 @@ private:
     std::string name_;
     detail::terms how_;
     async_options wait_;
-    detail::outcome result_;
+    int code_ = HF_OK;
+    hf_hold *raw_ = nullptr;
+    hf_error failure_ = {};
     std::coroutine_handle<> coroutine_;
     std::atomic<bool> is_second_{ false };
     std::optional<std::stop_callback<detail::canceler>> on_stop_;
@@ -542,12 +541,12 @@ public:
     /* Waits without a limit. Never returns an empty hold. */
     [[nodiscard]] hold lock(const std::string &name, const lock_options &how = {})
     {
-        return detail::acquire(get(), name.c_str(), HF_FOREVER, { how, how.mode });
+        return detail::acquire(get(), name, HF_FOREVER, { how, how.mode });
     }
     /* Returns: an empty hold while another owner has the lock. */
     [[nodiscard]] hold try_lock(const std::string &name, const lock_options &how = {})
     {
-        return detail::acquire(get(), name.c_str(), 0, { how, how.mode });
+        return detail::acquire(get(), name, 0, { how, how.mode });
     }
     /* Returns: an empty hold if another owner still has the lock when `wait` is over. */
     template <class Rep, class Period>
@@ -555,7 +554,7 @@ public:
                                     const std::chrono::duration<Rep, Period> &wait,
                                     const lock_options &how = {})
     {
-        return detail::acquire(get(), name.c_str(), detail::wait_ms(wait), { how, how.mode });
+        return detail::acquire(get(), name, detail::wait_ms(wait), { how, how.mode });
     }
 #ifdef HOLDFAST_HAS_STOP_TOKEN
     /* Waits until the lock is acquired, or a stop is requested. A stop that comes with the grant
@@ -564,7 +563,7 @@ public:
     [[nodiscard]] hold lock(const std::string &name, const std::stop_token &stop,
                             const lock_options &how = {})
     {
-        return detail::acquire(get(), name.c_str(), HF_FOREVER, { how, how.mode }, stop);
+        return detail::acquire(get(), name, HF_FOREVER, { how, how.mode }, stop);
     }
 #endif
 #ifdef HOLDFAST_HAS_COROUTINES
@@ -597,10 +596,11 @@ public:
     lockable(client &store, std::string name, const lock_options &options, hf_mode mode)
         : store_(store.get()), name_(std::move(name)), how_(options, mode)
     {
+        c_name(name_);
     }
     template <class... Stop> bool lock(int64_t wait_ms, const Stop &...stop)
     {
-        hold acquired = detail::acquire(store_, name(), wait_ms, how_, stop...);
+        hold acquired = detail::acquire(store_, name_, wait_ms, how_, stop...);
         if (!acquired)
             return false;
         const std::lock_guard<std::mutex> guard(mutex_);
@@ -611,7 +611,7 @@ public:
     {
         terms how = how_;
         how.with.permits = permits;
-        return detail::acquire(store_, name(), wait_ms, how);
+        return detail::acquire(store_, name_, wait_ms, how);
     }
     /* Moves the hold out. The release comes later, since the next owner may write here then. */
     hold take() noexcept
@@ -623,6 +623,11 @@ public:
         hold taken = std::move(entries_.back().acquired);
         entries_.pop_back();
         return taken;
+    }
+    std::error_code end() noexcept
+    {
+        hold taken = take();
+        return taken ? taken.release() : make_error_code(errc::invalid);
     }
     /* What the function returns of the hold that take() would return now. */
     template <class Function> auto ask(Function function) const noexcept
@@ -665,7 +670,11 @@ private:
 template <class Clock, class Duration>
 int64_t wait_until_ms(const std::chrono::time_point<Clock, Duration> &when)
 {
-    return wait_ms(when - Clock::now());
+    using seconds = std::chrono::duration<double>;
+    const seconds left = seconds(when.time_since_epoch()) - Clock::now().time_since_epoch();
+    /* The ends of a clock's range do not fit into a difference, nor into another unit. */
+    const bool near = left.count() < 1e9 && left.count() > -1e9;
+    return near ? wait_ms(when - Clock::now()) : wait_ms(left);
 }
 
 }
@@ -712,11 +721,7 @@ public:
     /* Releases, as guards do. A failure goes to on_release_failure(). */
     void unlock() noexcept { own_.take().reset(); }
     /* Releases, and returns what hold::release returns; errc::invalid: it was not locked. */
-    [[nodiscard]] std::error_code unlock_checked() noexcept
-    {
-        hold taken = own_.take();
-        return taken ? taken.release() : make_error_code(errc::invalid);
-    }
+    [[nodiscard]] std::error_code unlock_checked() noexcept { return own_.end(); }
 
     /* These are for the owner, between lock() and unlock(). They do not ask the store. See hold. */
     bool held() const noexcept { return own_.ask(&hold::held); }
@@ -766,11 +771,7 @@ public:
     }
     /* Releases a hold of this thread, or else one of another thread, as each counts the same. */
     void unlock_shared() noexcept { readers_.take().reset(); }
-    [[nodiscard]] std::error_code unlock_shared_checked() noexcept
-    {
-        hold taken = readers_.take();
-        return taken ? taken.release() : make_error_code(errc::invalid);
-    }
+    [[nodiscard]] std::error_code unlock_shared_checked() noexcept { return readers_.end(); }
     bool held_shared() const noexcept { return readers_.ask(&hold::held); }
 #ifdef HOLDFAST_HAS_STOP_TOKEN
     [[nodiscard]] bool lock_shared(const std::stop_token &stop)
@@ -884,7 +885,7 @@ template <class Rep, class Period>
     for (std::size_t i = 0; i < items.size(); i++) {
         own[i].mode = items[i].mode;
         own[i].on_lost = nullptr;
-        raw_items.push_back({ items[i].store.get(), items[i].name.c_str(), &own[i] });
+        raw_items.push_back({ items[i].store.get(), detail::c_name(items[i].name), &own[i] });
     }
     hf_hold_set *raw = nullptr;
     const int code =
@@ -894,9 +895,7 @@ template <class Rep, class Period>
     return hold_set(raw, how.on_lost);
 }
 
-/* The same, without a limit to the wait:
- *
- *     const auto both = holdfast::lock_all({ { store, "a" }, { store, "b" } }); */
+/* Without a limit: const auto both = holdfast::lock_all({ { store, "a" }, { store, "b" } }); */
 [[nodiscard]] inline hold_set lock_all(const std::vector<lock_item> &items,
                                        const lock_options &options = {})
 {
@@ -923,14 +922,14 @@ public:
     [[nodiscard]] leadership try_campaign_for(const std::chrono::duration<Rep, Period> &wait,
                                               const lock_options &how = {})
     {
-        return detail::acquire(store_, name_.c_str(), detail::wait_ms(wait), { how, HF_LEADER });
+        return detail::acquire(store_, name_, detail::wait_ms(wait), { how, HF_LEADER });
     }
     /* Asks the store which candidate leads; `leads` is false if none does. */
     hf_leader leader() const
     {
         hf_leader now = {};
         now.size = sizeof(now);
-        detail::check(hf_election_leader(store_, name_.c_str(), &now));
+        detail::check(hf_election_leader(store_, detail::c_name(name_), &now));
         return now;
     }
     /* Runs `changed`, which must not throw, on a thread of its own for the present leader, and then
@@ -939,13 +938,10 @@ public:
     watch(std::function<void(const hf_leader &)> changed,
           std::chrono::milliseconds every = std::chrono::seconds(1)) const
     {
-        const auto own = std::make_shared<decltype(changed)>(std::move(changed));
-        const auto run = [](void *arg, const hf_leader *now) noexcept {
-            (*static_cast<decltype(changed) *>(arg))(*now);
-        };
+        const auto own = std::make_shared<detail::handler<hf_leader>>(std::move(changed));
         hf_watch *raw = nullptr;
-        detail::check(hf_election_watch(store_, name_.c_str(), int64_t{ every.count() }, run,
-                                        own.get(), &raw));
+        detail::check(hf_election_watch(store_, detail::c_name(name_), int64_t{ every.count() },
+                                        own->run, own.get(), &raw));
         return { raw, [own](hf_watch *watch) { hf_watch_end(watch); } };
     }
 
@@ -980,8 +976,8 @@ public:
                                     std::chrono::milliseconds *ret_retry = nullptr)
     {
         int64_t retry_ms = 0;
-        const int code =
-            hf_rate_take(store_, name_.c_str(), &rate_, permits, detail::wait_ms(wait), &retry_ms);
+        const int code = hf_rate_take(store_, detail::c_name(name_), &rate_, permits,
+                                      detail::wait_ms(wait), &retry_ms);
         if (ret_retry)
             *ret_retry = std::chrono::milliseconds(retry_ms);
         if (code != HF_BUSY)

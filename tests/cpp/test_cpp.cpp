@@ -265,6 +265,20 @@ TEST(errors_are_exceptions_with_codes)
     CHECK_INT(code_thrown_by([&] { (void)holdfast::lock_all({}); }), HF_EINVAL);
 }
 
+TEST(name_with_a_nul_is_no_shorter_name)
+{
+    holdfast::client store = open_store();
+    const std::string name("a\0b", 3);
+    CHECK_INT(code_thrown_by([&] { (void)store.lock(name); }), HF_EINVAL);
+    CHECK_INT(code_thrown_by([&] { holdfast::mutex(store, name).lock(); }), HF_EINVAL);
+    CHECK_INT(code_thrown_by([&] { holdfast::semaphore(store, name, 1).set_total(2); }), HF_EINVAL);
+    CHECK_INT(code_thrown_by([&] { (void)holdfast::lock_all({ { store, name } }); }), HF_EINVAL);
+    CHECK_INT(code_thrown_by([&] { (void)holdfast::election(store, name).leader(); }), HF_EINVAL);
+    CHECK_INT(code_thrown_by([&] { (void)holdfast::hold::attach(store.get(), name, "x"); }),
+              HF_EINVAL);
+    CHECK(store.try_lock("a").held());
+}
+
 TEST(durations_are_rounded_up)
 {
     using holdfast::detail::wait_ms;
@@ -277,6 +291,22 @@ TEST(durations_are_rounded_up)
     CHECK_INT(wait_ms(std::chrono::nanoseconds::max()), INT64_MAX / 1000000 + 1);
     CHECK_INT(wait_ms(std::chrono::minutes::max()), HF_FOREVER);
     CHECK_INT(wait_ms(holdfast::forever), HF_FOREVER);
+}
+
+TEST(ends_of_a_clock_are_long_past_and_far_away)
+{
+    using holdfast::detail::wait_until_ms;
+    using std::chrono::steady_clock;
+    using std::chrono::system_clock;
+    using hours = std::chrono::time_point<steady_clock, std::chrono::hours>;
+    CHECK_INT(wait_until_ms(system_clock::time_point::min()), 0);
+    CHECK_INT(wait_until_ms(steady_clock::time_point::min()), 0);
+    CHECK_INT(wait_until_ms(hours::min()), 0);
+    CHECK_INT(wait_until_ms(hours::max()), HF_FOREVER);
+    const int64_t years_200 = INT64_C(200) * 365 * 86400 * 1000;
+    CHECK(wait_until_ms(system_clock::time_point::max()) > years_200);
+    const int64_t soon = wait_until_ms(system_clock::now() + 1h);
+    CHECK(soon > 3599000 && soon <= 3600000);
 }
 
 /* ---- Losses ---- */

@@ -44,6 +44,26 @@ TEST(watch_tells_of_leaders_until_it_ends)
     CHECK_INT(code_thrown_by([&] { (void)boss.watch(nullptr, 1ms); }), HF_EINVAL);
 }
 
+/* What a function has captured lives until it returns, also when it ends its own watch. */
+TEST(watch_may_be_ended_by_its_own_function)
+{
+    holdfast::client store = open_store();
+    need(store, HF_CAP_INSPECT);
+    const auto own = std::make_shared<std::shared_ptr<hf_watch>>();
+    const auto captured = std::make_shared<int>(1);
+    std::promise<void> begun;
+    std::promise<long> seen;
+    *own = holdfast::election(store, "boss")
+               .watch([own, captured, go = begun.get_future().share(), &seen](const hf_leader &) {
+                   go.wait();
+                   own->reset();
+                   seen.set_value(captured.use_count());
+               });
+    begun.set_value();
+    CHECK_INT(seen.get_future().get(), 2);
+    EVENTUALLY(captured.use_count() == 1, 20000);
+}
+
 TEST(rate_limiter_refuses_and_says_when)
 {
     holdfast::client store = open_store();
