@@ -68,6 +68,7 @@ struct redis {
     struct pubsub_heartbeat pulse;
     struct channel *channels[REDIS_CHANNEL_BUCKETS];
     uint64_t releases_heard;
+    unsigned asked_again; /* channels, in this pulse */
     struct hf_link waiters, free_waiters;
     struct inbox inbox;
     /* The last ones by their names' hashes; and what the server has just said of its clock, or 0.

@@ -10,6 +10,9 @@
 #include <string.h>
 #include <strings.h>
 
+/* How many channels that were refused are asked for again in a pulse. */
+#define ASKED_AGAIN_MAX 100u
+
 struct channel {
     struct channel *next;
     struct hf_link waiters;
@@ -165,6 +168,34 @@ static void dismissed(struct redis *redis, const char *name)
     deafen(redis, *found);
 }
 
+static void for_all(struct redis *redis, void (*act)(struct redis *, struct channel *))
+{
+    for (unsigned i = 0; i < REDIS_CHANNEL_BUCKETS; i++)
+        for (struct channel *channel = redis->channels[i], *next; channel; channel = next) {
+            next = channel->next;
+            act(redis, channel);
+        }
+}
+
+static void ask_if_refused(struct redis *redis, struct channel *channel)
+{
+    if (!channel->confirmed && redis->asked_again < ASKED_AGAIN_MAX) {
+        redis->asked_again++;
+        listen_to(redis, channel);
+    }
+}
+
+/* The server replies in order, so what it has not confirmed by now it has refused, or was asked
+ * just now: the user may have the right by the next pulse. */
+static void pulse_answered(struct redis *redis)
+{
+    hf__pubsub_heartbeat_answered(redis);
+    redis->asked_again = 0;
+    for_all(redis, ask_if_refused);
+    if (!redis->inbox.confirmed)
+        hf__grant_channel_ready(redis);
+}
+
 void hf__release_channels_pushed(struct connection *connection, const redisReply *reply)
 {
     struct redis *redis = connection->redis;
@@ -176,7 +207,7 @@ void hf__release_channels_pushed(struct connection *connection, const redisReply
     struct channel **found;
     /* An error here is a refusal to let us listen: then waiting is looking again and again. */
     if (strcasecmp(word, "pong") == 0)
-        hf__pubsub_heartbeat_answered(redis);
+        pulse_answered(redis); /* mutant: refused-channel-is-asked-for-again */
     else if (strcmp(word, "sunsubscribe") == 0)
         dismissed(redis, name);
     else if (!confirmed &&
@@ -191,15 +222,6 @@ void hf__release_channels_pushed(struct connection *connection, const redisReply
         (*found)->heard = ++redis->releases_heard;
         wake_all(*found);
     }
-}
-
-static void for_all(struct redis *redis, void (*act)(struct redis *, struct channel *))
-{
-    for (unsigned i = 0; i < REDIS_CHANNEL_BUCKETS; i++)
-        for (struct channel *channel = redis->channels[i], *next; channel; channel = next) {
-            next = channel->next;
-            act(redis, channel);
-        }
 }
 
 void hf__release_channels_ready(struct redis *redis)

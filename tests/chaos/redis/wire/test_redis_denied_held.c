@@ -147,3 +147,39 @@ TEST(a_permit_is_not_lost_to_who_may_not_count_what_goes_back)
     hf_close(client);
     server_kill(&server);
 }
+
+/* ---- channels ---- */
+
+/* A mutex is granted by the client's own channel; others are waited for on a channel of the lock.
+ */
+static void wait_without_channels(const struct server *server, hf_client *other, hf_mode mode)
+{
+    static const char *const counts = "cmdstat_subscribe:calls=0,usec=0,usec_per_call=0.00,"
+                                      "rejected_calls=";
+    struct outcome outcome = { 0 };
+
+    CHECK(server_says(server, "CONFIG RESETSTAT", "+OK"));
+    let_bob(server, "resetchannels");
+    hf_client *client = open_as_bob(server, NULL, HF_DRIVE_THREAD);
+    hf_hold *hold = take(other, "one", mode, 0);
+    begin_wait(client, "one", mode, &outcome);
+    EVENTUALLY(server_counts(server, "commandstats", counts) > 0, SOON_MS);
+    let_bob(server, "");
+    EVENTUALLY(server_counts(server, "stats", "pubsub_channels:") > 0, SOON_MS);
+    give_back(hold);
+    give_back(await_grant(&outcome));
+    hf_close(client);
+}
+
+TEST(waiter_whose_user_gets_the_right_to_listen_does_so)
+{
+    struct server server = { 0 };
+    hf_client *other = NULL;
+
+    server_start(&server);
+    CHECK_CODE(hf_open(&other, server_url(&server, 20000), NULL), HF_OK);
+    wait_without_channels(&server, other, HF_MUTEX);
+    wait_without_channels(&server, other, HF_WRITE);
+    hf_close(other);
+    server_kill(&server);
+}
