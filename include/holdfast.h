@@ -34,7 +34,9 @@
  *    inside one ends after the function has returned, and so does one in a callback. A lock that
  *    was granted to the thread by then has to be released by the thread (pthread_cleanup_push).
  *  - Signals. A blocked call goes on after the handler; none returns EINTR. A handler ends it by
- *    hf_stop_set (section 3), the only function that may be called in a handler.
+ *    hf_stop_set (section 3), the only function that may be called in a handler. A handler must not
+ *    fork: its child would go on in the call, which may wait for ever there, or return what is the
+ *    parent's. The same holds for `interrupted` of an hf_stop.
  *  - The library never prints, never exits and installs no signal handlers.
  *
  * Common errors. Each list "Returns:" names what is particular to its function. Every function
