@@ -75,8 +75,9 @@ static void ask_blocking(struct hf_client *client, struct hf_lock_args *ask,
 /* What blocks in hf_lock and hf_attach: an hf_code, with its sentence in hf_last_error. */
 static int lock_blocking(struct hf_client *client, struct hf_lock_args *ask, hf_hold **ret)
 {
-    struct hf_entrance entrance = { .calls = 0 };
+    struct hf_entrance entrance;
     struct hf_answer *answer = &entrance.answer;
+    entrance.calls = 0;
     ask->here = hf__claim_may_run_here(client, ask->wait_ms);
     ask->blocks = true;
     hf__lock_entry_admit(client, ask, &entrance);
@@ -139,9 +140,10 @@ static int answer_nested(struct hf_client *client, const struct hf_lock_args *as
 static int lock_async(struct hf_client *client, struct hf_lock_args *ask, hf_done_cb *done,
                       void *arg, hf_request *ret, hf_hold **ret_hold)
 {
-    struct hf_entrance entrance = { .calls = 0 };
+    struct hf_entrance entrance;
     struct hf_answer *answer = &entrance.answer;
     struct hf_stoppable *stoppable;
+    entrance.calls = 0;
     int code = hf__stoppable_new(&stoppable, client, ask->stop);
     if (code != HF_OK)
         return code;
