@@ -5,6 +5,8 @@
 #include "base/error.h"
 
 #include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,6 +37,16 @@ static bool find_module(const char *told, const char *name, char *path)
             (realpath(library.dli_fname, real) && is_beside(real, name, path)));
 }
 
+/* The loader has only a sentence for its failures. */
+static bool has_no_descriptor(const char *path)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0)
+        return errno == EMFILE || errno == ENFILE;
+    close(fd);
+    return false;
+}
+
 /* Two threads may load the same module: the loader counts, and both get the same one. */
 const struct hf_engine_module *hf__engine_module_load(const char *name, hf_error *error)
 {
@@ -49,8 +61,11 @@ const struct hf_engine_module *hf__engine_module_load(const char *name, hf_error
     void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
     const struct hf_engine_module *module = handle ? dlsym(handle, "hf_engine_module_v1") : NULL;
     if (!module) {
-        hf__error_set(error, HF_EINVAL, 0, "holdfast-engine-%s cannot be loaded: %.300s", name,
-                      dlerror());
+        const char *reason = dlerror();
+        bool is_limit = !handle && has_no_descriptor(path);
+        hf__error_set(error, is_limit ? HF_ELIMIT : HF_EINVAL, is_limit ? EMFILE : 0,
+                      "holdfast-engine-%s cannot be loaded: %.300s%s", name, reason,
+                      is_limit ? "; raise 'ulimit -n'" : "");
         return NULL;
     }
     if (module->abi != HF_ENGINE_MODULE_ABI || strcmp(module->version, HF_BUILD_VERSION) != 0) {

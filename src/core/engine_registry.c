@@ -71,7 +71,7 @@ static int find_in_module(const struct source *source, const char *scheme,
 {
     const struct hf_engine_module *module = load(source, error);
     if (!module)
-        return HF_EINVAL;
+        return error->code;
     for (const struct hf_engine_ops *const *engine = module->engines; *engine; engine++)
         if (has_scheme((*engine)->schemes, scheme)) {
             *ret = *engine;

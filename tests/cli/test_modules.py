@@ -2,6 +2,7 @@
 """Engines with a server are modules: found beside the library, told by --version -v, and refused
 with a reason if one is missing, broken or another version's."""
 import os
+import resource
 import shutil
 import stat
 import subprocess
@@ -98,6 +99,20 @@ def module_that_cannot_be_loaded_is_told_with_the_reason(box):
     text = refusal(box, engine, environment)
     contains(text, f'holdfast-engine-{engine} cannot be loaded')
     contains(text, f'modules/{engine}.so')
+
+
+@test
+def too_few_descriptors_for_a_module_are_no_wrong_url(box):
+    engine = any_engine()
+    told = 0
+    # One more than the three that it is given is the least that the loader can do with.
+    for count in range(4, 20):
+        limit = lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (count, count))  # noqa: E731
+        result = box.start('-e', f'{engine}://127.0.0.1:1', 'try', 'a', '--', 'true',
+                           environment={'HOLDFAST_MODULES': FOLDER}, before=limit).end()
+        assert result.code in (69, 70), f'{count}: {result}'
+        told += f"{engine} cannot be loaded" in result.err and "raise 'ulimit -n'" in result.err
+    assert told, 'the loader has never met the limit'
 
 
 @test
