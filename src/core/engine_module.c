@@ -8,9 +8,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <link.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* In the folder of modules beside the library at `library`. */
@@ -37,14 +39,38 @@ static bool find_module(const char *told, const char *name, char *path)
             (realpath(library.dli_fname, real) && is_beside(real, name, path)));
 }
 
-/* The loader has only a sentence for its failures. */
-static bool has_no_descriptor(const char *path)
+/* What the loader has no number for, or does not survive: it maps a file that was cut off, as by a
+ * full disk, and gets a signal. The table of sections ends such a file. Returns 0 or an errno. */
+static int check_file(const char *path)
 {
+    struct stat about;
+    ElfW(Ehdr) head;
+    int code = 0;
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0)
-        return errno == EMFILE || errno == ENFILE;
-    close(fd);
-    return false;
+    if (fd < 0 || fstat(fd, &about))
+        code = errno;
+    else if (!S_ISREG(about.st_mode))
+        code = ENOEXEC;
+    else if (read(fd, &head, sizeof head) == (ssize_t)sizeof head &&
+             memcmp(head.e_ident, ELFMAG, SELFMAG) == 0 &&
+             (uint64_t)about.st_size < head.e_shoff + (uint64_t)head.e_shnum * head.e_shentsize)
+        code = EIO;
+    if (fd >= 0)
+        close(fd);
+    return code;
+}
+
+static const struct hf_engine_module *refuse_file(const char *name, const char *path, int code,
+                                                  const char *reason, hf_error *error)
+{
+    bool is_limit = code == EMFILE || code == ENFILE;
+    hf__error_set(error, is_limit ? HF_ELIMIT : HF_EINVAL, is_limit ? EMFILE : 0,
+                  "holdfast-engine-%s cannot be loaded: %.300s%s", name, reason ? reason : path,
+                  is_limit          ? "; raise 'ulimit -n'"
+                  : code == ENOEXEC ? " is not a file; install it again"
+                  : code == EIO     ? " ends too early; install it again"
+                                    : "");
+    return NULL;
 }
 
 /* Two threads may load the same module: the loader counts, and both get the same one. */
@@ -58,15 +84,14 @@ const struct hf_engine_module *hf__engine_module_load(const char *name, hf_error
                       told && *told ? " ($HOLDFAST_MODULES names the folder)" : "");
         return NULL;
     }
+    int code = check_file(path);
+    if (code == EIO || code == ENOEXEC)
+        return refuse_file(name, path, code, NULL, error);
     void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
     const struct hf_engine_module *module = handle ? dlsym(handle, "hf_engine_module_v1") : NULL;
     if (!module) {
         const char *reason = dlerror();
-        bool is_limit = !handle && has_no_descriptor(path);
-        hf__error_set(error, is_limit ? HF_ELIMIT : HF_EINVAL, is_limit ? EMFILE : 0,
-                      "holdfast-engine-%s cannot be loaded: %.300s%s", name, reason,
-                      is_limit ? "; raise 'ulimit -n'" : "");
-        return NULL;
+        return refuse_file(name, path, handle ? 0 : check_file(path), reason, error);
     }
     if (module->abi != HF_ENGINE_MODULE_ABI || strcmp(module->version, HF_BUILD_VERSION) != 0) {
         hf__error_set(error, HF_EINVAL, 0,

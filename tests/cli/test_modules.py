@@ -102,6 +102,26 @@ def module_that_cannot_be_loaded_is_told_with_the_reason(box):
 
 
 @test
+def module_that_was_cut_off_is_told_as_such(box):
+    engine = any_engine()
+    with open(f'{FOLDER}/{engine}.so', 'rb') as file:
+        whole = file.read()
+    environment = folder_of(box)
+    for length in (1000, len(whole) // 3, len(whole) // 2, len(whole) - 1):
+        with open(box.file(f'modules/{engine}.so'), 'wb') as file:
+            file.write(whole[:length])
+        contains(refusal(box, engine, environment), 'ends too early; install it again')
+
+
+@test
+def module_that_is_no_file_is_told_as_such(box):
+    engine = any_engine()
+    environment = folder_of(box)
+    os.mkfifo(box.file(f'modules/{engine}.so'))
+    contains(refusal(box, engine, environment), 'is not a file; install it again')
+
+
+@test
 def too_few_descriptors_for_a_module_are_no_wrong_url(box):
     engine = any_engine()
     told = 0
