@@ -17,8 +17,8 @@
  * and coarsely. */
 #define AGE_MARGIN_MS 50
 
-static bool make_room(struct hf_graph *graph, void **items, uint32_t count, uint32_t *room,
-                      size_t size)
+static bool wait_graph_make_room(struct hf_graph *graph, void **items, uint32_t count,
+                                 uint32_t *room, size_t size)
 {
     if (count < *room)
         return true;
@@ -43,7 +43,7 @@ static const char *copy_string(char **at, const char *string)
 void hf__graph_add(struct hf_graph *graph, const struct hf_graph_claim *claim)
 {
     void *claims = graph->claims;
-    if (!make_room(graph, &claims, graph->count, &graph->room, sizeof *claim))
+    if (!wait_graph_make_room(graph, &claims, graph->count, &graph->room, sizeof *claim))
         return;
     graph->claims = claims;
     const char *store = claim->at ? claim->at : "";
@@ -206,8 +206,8 @@ static void add_edges_from(struct hf_graph *graph, uint32_t from)
         for (uint32_t to = 0; to < graph->count; to++) {
             void *edges = graph->edges;
             if (!claims[to].waits || !same_owner(&claims[to], &claims[hold]) ||
-                !make_room(graph, &edges, graph->edge_count, &graph->edge_room,
-                           sizeof *graph->edges))
+                !wait_graph_make_room(graph, &edges, graph->edge_count, &graph->edge_room,
+                                      sizeof *graph->edges))
                 continue;
             graph->edges = edges;
             graph->edges[graph->edge_count++] = (struct hf_graph_edge){ from, to, hold };

@@ -29,7 +29,7 @@ struct wait {
     int64_t give_up_at_ms; /* 0: not cancelled */
 };
 
-static void answered(void *arg, int code, hf_hold *hold, const hf_error *error)
+static void acquire_answered(void *arg, int code, hf_hold *hold, const hf_error *error)
 {
     struct wait *wait = arg;
 
@@ -181,7 +181,8 @@ int cli_acquire(struct cli_client *session, const char *name, int64_t wait_ms,
     if ((options->mode == HF_PERMIT || options->mode == HF_COUNTER) &&
         !cli_may_use_number(session, name, error))
         return HF_EKIND;
-    code = hf_lock_async(session->client, name, wait_ms, options, answered, &wait, &wait.request);
+    code = hf_lock_async(session->client, name, wait_ms, options, acquire_answered, &wait,
+                         &wait.request);
     if (code != HF_OK) {
         *error = *hf_last_error();
         return code;

@@ -11,7 +11,7 @@ struct picture {
     unsigned holders;
 };
 
-static bool look_at(void *arg, const hf_entry *entry)
+static bool busy_look_at(void *arg, const hf_entry *entry)
 {
     struct picture *picture = arg;
 
@@ -46,7 +46,8 @@ bool cli_busy_clause(const struct cli_client *session, const char *name,
     struct picture picture = { .object = { .kind = HF_KIND_FREE } };
     unsigned wanted = session->settings->take ? (unsigned)session->settings->take : 1;
 
-    if (session->silent_since_ms || hf_inspect(session->client, name, look_at, &picture) != HF_OK)
+    if (session->silent_since_ms ||
+        hf_inspect(session->client, name, busy_look_at, &picture) != HF_OK)
         return false;
     if (picture.object.kind == HF_KIND_SEMAPHORE)
         snprintf(clause, CLI_CLAUSE_SIZE,

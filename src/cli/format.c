@@ -117,7 +117,7 @@ int cli_poll_ms(int64_t at_ms)
     return left > 0 ? (int)left : 0;
 }
 
-static bool is_plain(unsigned char c)
+static bool format_is_plain(unsigned char c)
 {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
            (c && strchr("-._~/", c));
@@ -128,7 +128,7 @@ const char *cli_typed_name(const char *name)
     static const char special[] = "-~";
     const char *end = name;
 
-    while (is_plain((unsigned char)*end))
+    while (format_is_plain((unsigned char)*end))
         end++;
     return end > name && !*end && !strchr(special, *name) ? name : "NAME";
 }
@@ -139,7 +139,7 @@ void cli_percent_encode(char *buffer, size_t size, const char *text)
 
     for (; *text && used + 4 <= size; text++) {
         unsigned char c = (unsigned char)*text;
-        if (is_plain(c))
+        if (format_is_plain(c))
             buffer[used++] = (char)c;
         else
             used += (size_t)snprintf(buffer + used, size - used, "%%%02X", c);

@@ -47,7 +47,7 @@ static void call_break(struct hf_grpc_call *call, const char *why)
     call_end(call, HF_GRPC_INTERNAL, false, why);
 }
 
-static void limit_fired(struct hf_timer *timer)
+static void grpc_limit_fired(struct hf_timer *timer)
 {
     struct hf_grpc_call *call = HF_CONTAINER(timer, struct hf_grpc_call, limit);
     struct hf_grpc *grpc = call->channel;
@@ -65,7 +65,7 @@ static bool is_named(const char *name, size_t length, const char *wanted)
 }
 
 /* A number without a sign, or `fallback`. */
-static int read_number(const char *text, size_t length, int fallback)
+static int grpc_read_number(const char *text, size_t length, int fallback)
 {
     int number = 0;
     if (length == 0 || length > 5)
@@ -93,9 +93,9 @@ static void header(struct hf_h2_stream *stream, const char *name, size_t name_le
     struct hf_grpc_call *call = call_of(stream);
     call->heard = true;
     if (is_named(name, name_length, ":status")) {
-        call->http_status = (unsigned)read_number(value, value_length, 0);
+        call->http_status = (unsigned)grpc_read_number(value, value_length, 0);
     } else if (is_named(name, name_length, "grpc-status")) {
-        call->status = read_number(value, value_length, HF_GRPC_UNKNOWN);
+        call->status = grpc_read_number(value, value_length, HF_GRPC_UNKNOWN);
         call->has_status = true;
     } else if (is_named(name, name_length, "grpc-message")) {
         /* Percent-decoded; what is no printable character becomes a question mark. */
@@ -269,7 +269,7 @@ bool hf__grpc_begin(struct hf_grpc *grpc, struct hf_grpc_call *call, const char 
     call->channel = grpc;
     call->heard = true; /* unless it is refused */
     grpc->calls++;
-    hf__timer_init(&call->limit, limit_fired);
+    hf__timer_init(&call->limit, grpc_limit_fired);
     if (limit_ms > 0)
         hf__timer_start(grpc->loop, &call->limit, hf__loop_now(grpc->loop) + limit_ms);
     return true;

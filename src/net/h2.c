@@ -247,7 +247,7 @@ static bool open_session(struct hf_h2 *h2)
     return code == 0;
 }
 
-static bool greet(struct hf_h2 *h2)
+static bool h2_greet(struct hf_h2 *h2)
 {
     static const nghttp2_settings_entry settings[] = {
         { NGHTTP2_SETTINGS_ENABLE_PUSH, 0 },
@@ -268,7 +268,7 @@ struct hf_h2 *hf__h2_new(void (*draining)(void *arg), void *arg)
         return NULL;
     h2->draining = draining;
     h2->arg = arg;
-    if (open_session(h2) && greet(h2))
+    if (open_session(h2) && h2_greet(h2))
         return h2;
     hf__h2_free(h2);
     return NULL;
@@ -359,7 +359,7 @@ bool hf__h2_begin(struct hf_h2 *h2, struct hf_h2_stream *stream, const struct hf
     return true;
 }
 
-static bool make_room(struct hf_h2_stream *stream, size_t length)
+static bool h2_make_room(struct hf_h2_stream *stream, size_t length)
 {
     size_t room = stream->room ? stream->room : OUT_ROOM;
     if (length > HF_H2_OUT_MAX - stream->length)
@@ -378,7 +378,7 @@ static bool make_room(struct hf_h2_stream *stream, size_t length)
 
 bool hf__h2_write(struct hf_h2_stream *stream, const uint8_t *bytes, size_t length, bool last)
 {
-    if (!stream->h2 || !make_room(stream, length))
+    if (!stream->h2 || !h2_make_room(stream, length))
         return false;
     if (length > 0)
         memcpy(stream->out + stream->length, bytes, length);

@@ -29,7 +29,7 @@ struct hf_lookup {
     char host[];
 };
 
-static void let_go(struct hf_lookup *lookup)
+static void lookup_let_go(struct hf_lookup *lookup)
 {
     pthread_mutex_lock(&lookup->mutex);
     bool last = --lookup->users == 0;
@@ -86,7 +86,7 @@ static void *look_up(void *arg)
     if (lookup->listener)
         uv_async_send(lookup->listener);
     pthread_mutex_unlock(&lookup->mutex);
-    let_go(lookup);
+    lookup_let_go(lookup);
     return NULL;
 }
 
@@ -125,7 +125,7 @@ static void drop_stale(struct hf_lookup **list)
             continue;
         }
         *list = lookup->next;
-        let_go(lookup);
+        lookup_let_go(lookup);
     }
 }
 
@@ -154,7 +154,7 @@ int hf__lookup_begin(struct hf_lookup **list, const char *host, unsigned port,
     int code = start_thread(lookup);
     if (code != 0) {
         lookup->users = 1;
-        let_go(lookup);
+        lookup_let_go(lookup);
         return -code;
     }
     lookup->next = *list;
@@ -182,7 +182,7 @@ int hf__lookup_take(struct hf_lookup **list, struct hf_lookup *lookup, struct ad
     lookup->addresses = NULL;
     lookup->listener = NULL;
     pthread_mutex_unlock(&lookup->mutex);
-    let_go(lookup);
+    lookup_let_go(lookup);
     return status;
 }
 
@@ -191,6 +191,6 @@ void hf__lookups_drop(struct hf_lookup **list)
     while (*list) {
         struct hf_lookup *lookup = *list;
         *list = lookup->next;
-        let_go(lookup);
+        lookup_let_go(lookup);
     }
 }

@@ -80,7 +80,7 @@ static void break_off_session(struct hf_stream *stream)
     end_stream(stream, code, 0, why);
 }
 
-static void limit_fired(struct hf_timer *timer)
+static void stream_limit_fired(struct hf_timer *timer)
 {
     struct hf_stream *stream = HF_CONTAINER(timer, struct hf_stream, limit);
     break_off(stream, stream->failure ? stream->failure : UV_ETIMEDOUT);
@@ -288,7 +288,7 @@ struct hf_stream *hf__stream_open(struct uv_loop_s *uv, struct hf_loop *loop,
     stream->events = events;
     stream->arg = arg;
     stream->requests = 1;
-    hf__timer_init(&stream->limit, limit_fired);
+    hf__timer_init(&stream->limit, stream_limit_fired);
     hf__timer_init(&stream->full, full_fired);
     hf__task_init(&stream->flush, flush);
     hf__timer_start(loop, &stream->limit, hf__loop_now(loop) + place->limit_ms);

@@ -78,7 +78,7 @@ struct look {
     bool other_kind;
 };
 
-static bool look_at(void *arg, const hf_entry *entry)
+static bool election_look_at(void *arg, const hf_entry *entry)
 {
     struct look *look = arg;
     hf_leader *leader = &look->leader;
@@ -101,7 +101,7 @@ static bool look_at(void *arg, const hf_entry *entry)
 static int find_leader(hf_client *client, const char *name, hf_leader *ret)
 {
     struct look look = { .leader = { .size = sizeof look.leader } };
-    int code = name ? hf_inspect(client, name, look_at, &look)
+    int code = name ? hf_inspect(client, name, election_look_at, &look)
                     : election_fail(HF_EINVAL, "the election's name is NULL");
     if (code == HF_OK && look.other_kind)
         code = election_fail(HF_EKIND,

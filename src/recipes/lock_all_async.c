@@ -53,7 +53,7 @@ static size_t size_of(const char *text)
     return text ? strlen(text) + 1 : 0;
 }
 
-static const char *copy_text(char **at, const char *text)
+static const char *lock_all_async_copy_text(char **at, const char *text)
 {
     char *copy = *at;
     if (text)
@@ -65,10 +65,10 @@ static const char *copy_text(char **at, const char *text)
 static void copy_texts(struct hf_all_request *request)
 {
     char *at = request->texts;
-    request->options.owner_text = copy_text(&at, request->options.owner_text);
+    request->options.owner_text = lock_all_async_copy_text(&at, request->options.owner_text);
     for (size_t i = 0; i < request->count; i++) {
-        request->items[i].name = copy_text(&at, request->items[i].name);
-        request->own[i].owner_text = copy_text(&at, request->own[i].owner_text);
+        request->items[i].name = lock_all_async_copy_text(&at, request->items[i].name);
+        request->own[i].owner_text = lock_all_async_copy_text(&at, request->own[i].owner_text);
     }
 }
 

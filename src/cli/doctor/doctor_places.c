@@ -43,7 +43,8 @@ static bool is_state_file(const char *name)
     return length > 3 && strcmp(name + length - 3, ".hf") == 0;
 }
 
-static void tell(struct cli_doctor *doctor, const char *path, unsigned files, unsigned clients)
+static void doctor_places_tell(struct cli_doctor *doctor, const char *path, unsigned files,
+                               unsigned clients)
 {
     char what[PATH_MAX + 64];
 
@@ -85,7 +86,7 @@ static void check_place(struct cli_doctor *doctor, const struct stat *own, const
     }
     closedir(list);
     if (files)
-        tell(doctor, path, files, clients);
+        doctor_places_tell(doctor, path, files, clients);
 }
 
 /* A service with PrivateTmp= has a directory of systemd's as /tmp. The root of that mount, the

@@ -208,7 +208,7 @@ bool cli_environment_nested(const struct cli_job *job, const hf_lock_options *op
 }
 
 /* A nested command goes by the tokens of the outer one. */
-static uint64_t token_of(const struct cli_job *job, const char *name)
+static uint64_t run_environment_token_of(const struct cli_job *job, const char *name)
 {
     struct claim claim;
 
@@ -228,9 +228,9 @@ static void set_tokens(const struct cli_job *job)
 
     for (unsigned i = 0; i < job->settings->name_count; i++)
         used += (size_t)snprintf(tokens + used, sizeof(tokens) - used, "%s%" PRIu64, i ? " " : "",
-                                 token_of(job, job->settings->names[i]));
+                                 run_environment_token_of(job, job->settings->names[i]));
     setenv("HOLDFAST_TOKENS", tokens, 1);
-    set_number("HOLDFAST_TOKEN", (int64_t)token_of(job, job->settings->names[0]));
+    set_number("HOLDFAST_TOKEN", (int64_t)run_environment_token_of(job, job->settings->names[0]));
 }
 
 /* The store, so that the command finds it, too. A password is not ours to hand on: the URL is

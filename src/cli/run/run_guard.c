@@ -169,7 +169,7 @@ bool cli_guard_start(struct cli_job *job)
 
 /* A write to a guard that was killed must not kill us, nor one to a guard that was stopped stop us:
  * there is no guard then, but still the kernel's own signal to the command. */
-static void tell(const struct cli_job *job, struct word word)
+static void run_guard_tell(const struct cli_job *job, struct word word)
 {
     sigset_t pipe_signal;
     struct timespec at_once = { 0 };
@@ -189,14 +189,14 @@ void cli_guard_watch(struct cli_job *job, int64_t kill_at_ms)
     if (job->guard_fd < 0 || job->guard_told_ms == kill_at_ms)
         return;
     job->guard_told_ms = kill_at_ms;
-    tell(job, (struct word){ job->pid, kill_at_ms });
+    run_guard_tell(job, (struct word){ job->pid, kill_at_ms });
 }
 
 void cli_guard_end(struct cli_job *job)
 {
     if (job->guard_fd < 0)
         return;
-    tell(job, (struct word){ 0, CLI_NEVER });
+    run_guard_tell(job, (struct word){ 0, CLI_NEVER });
     close(job->guard_fd);
     job->guard_fd = -1;
     waitpid(job->guard_pid, NULL, 0);

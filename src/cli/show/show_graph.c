@@ -13,7 +13,7 @@ struct graphs {
     struct hf_graph all, sure;
 };
 
-static bool add_entry(void *arg, const hf_entry *entry)
+static bool show_graph_add_entry(void *arg, const hf_entry *entry)
 {
     struct hf_graph *graph = arg;
 
@@ -21,7 +21,7 @@ static bool add_entry(void *arg, const hf_entry *entry)
     return !graph->out_of_memory;
 }
 
-static void release(struct graphs *graphs)
+static void show_graph_release(struct graphs *graphs)
 {
     hf__graph_free(&graphs->all);
     hf__graph_free(&graphs->sure);
@@ -32,12 +32,12 @@ static int take_list(struct hf_graph *graph, hf_client *client)
     int code;
 
     *graph = (struct hf_graph){ .asked_ms = hf__clock_ms() };
-    code = client ? hf_inspect(client, NULL, add_entry, graph) : HF_OK;
+    code = client ? hf_inspect(client, NULL, show_graph_add_entry, graph) : HF_OK;
     return code == HF_OK && graph->out_of_memory ? HF_ENOMEM : code;
 }
 
 /* An hf_code; what was taken is to be released in any case. */
-static int take(struct graphs *graphs, hf_client *client)
+static int show_graph_take(struct graphs *graphs, hf_client *client)
 {
     struct hf_graph first;
     int code = take_list(&first, client);
@@ -123,7 +123,7 @@ int cli_graph_print(struct cli_client *session)
 {
     struct graphs graphs;
     bool dot = strcmp(session->settings->graph, "dot") == 0, any = false;
-    int code = take(&graphs, session->client);
+    int code = show_graph_take(&graphs, session->client);
 
     if (code == HF_OK) {
         if (dot)
@@ -143,7 +143,7 @@ int cli_graph_print(struct cli_client *session)
             puts("No owner waits for another one.");
         cli_flush();
     }
-    release(&graphs);
+    show_graph_release(&graphs);
     return code == HF_OK ? CLI_OK : cli_fail(session->settings, code, hf_last_error());
 }
 
@@ -151,7 +151,7 @@ int cli_graph_circles(hf_client *client, void (*found)(void *arg, const char *ci
 {
     char circle[400];
     struct graphs graphs;
-    int code = take(&graphs, client);
+    int code = show_graph_take(&graphs, client);
 
     /* Each circle is told from its youngest wait. */
     for (uint32_t i = 0; code == HF_OK && i < graphs.sure.count; i++) {
@@ -160,6 +160,6 @@ int cli_graph_circles(hf_client *client, void (*found)(void *arg, const char *ci
         hf__graph_tell(&graphs.sure, i, circle, sizeof(circle));
         found(arg, circle);
     }
-    release(&graphs);
+    show_graph_release(&graphs);
     return code;
 }

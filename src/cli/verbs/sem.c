@@ -20,7 +20,7 @@ struct action {
     int (*run)(const struct call *call);
 };
 
-static int answered(const struct call *call, int code)
+static int sem_answered(const struct call *call, int code)
 {
     return code == HF_OK ? CLI_OK : cli_fail(call->settings, code, hf_last_error());
 }
@@ -35,7 +35,7 @@ static bool keep_object(void *arg, const hf_entry *entry)
 
 static int sem_set(const struct call *call)
 {
-    return answered(call, hf_semaphore_set(call->session->client, call->name, call->number));
+    return sem_answered(call, hf_semaphore_set(call->session->client, call->name, call->number));
 }
 
 /* A user that is told to create one must not be led to overwrite a stranger's number. */
@@ -69,7 +69,7 @@ static int sem_get(const struct call *call)
     code = hf_inspect(call->session->client, call->name, keep_object, &object);
 
     if (code != HF_OK)
-        return answered(call, code);
+        return sem_answered(call, code);
     if (object.kind != HF_KIND_SEMAPHORE || object.total == 0)
         return is_no_semaphore(call, object.kind);
     if (!call->settings->json) {
@@ -84,12 +84,12 @@ static int sem_get(const struct call *call)
 
 static int sem_remove(const struct call *call)
 {
-    return answered(call, hf_semaphore_set(call->session->client, call->name, 0));
+    return sem_answered(call, hf_semaphore_set(call->session->client, call->name, 0));
 }
 
 static int counter_set(const struct call *call)
 {
-    return answered(call, hf_counter_set(call->session->client, call->name, call->number));
+    return sem_answered(call, hf_counter_set(call->session->client, call->name, call->number));
 }
 
 static uint32_t number_or_one(const struct call *call)
@@ -99,7 +99,8 @@ static uint32_t number_or_one(const struct call *call)
 
 static int counter_add(const struct call *call)
 {
-    return answered(call, hf_counter_add(call->session->client, call->name, number_or_one(call)));
+    return sem_answered(call,
+                        hf_counter_add(call->session->client, call->name, number_or_one(call)));
 }
 
 static int counter_take(const struct call *call)
@@ -122,7 +123,7 @@ static int counter_get(const struct call *call)
     int code = hf_counter_get(call->session->client, call->name, &value);
 
     if (code != HF_OK)
-        return answered(call, code);
+        return sem_answered(call, code);
     if (!call->settings->json) {
         printf("%" PRIu32 "\n", value);
         return CLI_OK;
@@ -135,7 +136,7 @@ static int counter_get(const struct call *call)
 
 static int counter_remove(const struct call *call)
 {
-    return answered(call, hf_counter_remove(call->session->client, call->name));
+    return sem_answered(call, hf_counter_remove(call->session->client, call->name));
 }
 
 static const struct action actions[] = {

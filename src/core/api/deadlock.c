@@ -266,7 +266,7 @@ static void add_all_blocked(struct hf_graph *graph, const struct hf_deadlock_wai
 
 /* ---- looks ---- */
 
-static bool add_entry(void *arg, const hf_entry *entry)
+static bool deadlock_add_entry(void *arg, const hf_entry *entry)
 {
     if (*entry->thread)
         hf__graph_add_entry(arg, entry);
@@ -325,7 +325,7 @@ static bool take_lists(struct hf_deadlock_wait *wait, struct hf_graph *graph)
         struct hf_deadlock_list *list = &wait->lists[i];
         graph->store = list->store;
         graph->at = list->at;
-        list->complete = hf__peek_end(list->peek, add_entry, graph);
+        list->complete = hf__peek_end(list->peek, deadlock_add_entry, graph);
     }
     bool complete = !wait->own_is_listed || wait->lists[0].complete;
     add_all_blocked(graph, wait);

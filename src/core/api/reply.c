@@ -36,7 +36,7 @@ static void deliver(struct hf_task *task)
     hf__lock_entry_call_ended(client, name_hash);
 }
 
-static void tell(struct hf_waiter *waiter)
+static void reply_tell(struct hf_waiter *waiter)
 {
     struct hf_reply *reply = HF_CONTAINER(waiter, struct hf_reply, waiter);
     hf__loop_post(&reply->client->loop, &reply->task);
@@ -58,7 +58,7 @@ int hf__reply_new(struct hf_reply **ret, struct hf_client *client, const char *n
     reply->name_hash = name_hash;
     reply->done = done;
     reply->arg = arg;
-    reply->waiter.tell = tell;
+    reply->waiter.tell = reply_tell;
     memcpy(reply->name, name, strlen(name) + 1);
     hf__task_init(&reply->task, deliver);
     hf__uv_loop_request_begins(client);
@@ -72,5 +72,5 @@ void hf__reply_send(struct hf_reply *reply, int code)
     reply->explained = true;
     if (code != HF_OK)
         reply->error = *hf_last_error();
-    tell(&reply->waiter);
+    reply_tell(&reply->waiter);
 }

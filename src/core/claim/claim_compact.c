@@ -42,7 +42,7 @@ static int64_t asked_at(const struct hf_grant *grant)
 /* ---- setting aside ---- */
 
 /* Only the plain common thing is: exclusive, on a lease of its own that has the client's length. */
-static bool is_plain(const struct hf_claim *claim)
+static bool claim_compact_is_plain(const struct hf_claim *claim)
 {
     const struct hf_op *op = &claim->op;
     return (op->in.mode == HF_MUTEX || op->in.mode == HF_FAIR) && !op->in.election &&
@@ -116,7 +116,7 @@ static void set_aside(struct hf_shard *shard, struct hf_claim *claim)
 {
     struct hf_client *client = shard->client;
     struct hf_link *place = place_for(shard, claim->grant);
-    if (!place || !is_plain(claim) || !is_idle(claim) || !lease_rests(claim) ||
+    if (!place || !claim_compact_is_plain(claim) || !is_idle(claim) || !lease_rests(claim) ||
         !may_come_back(shard, claim->grant) || !client->ops->compact(client->engine, &claim->op))
         return;
     hf__lease_unwatch(claim);
@@ -154,7 +154,7 @@ void hf__compact_rests(struct hf_claim *claim)
 {
     struct hf_shard *shard = claim->shard;
     struct hf_client *client = shard->client;
-    if (!client->ops->compact || !is_plain(claim) || claim->state != HF_CLAIM_HELD)
+    if (!client->ops->compact || !claim_compact_is_plain(claim) || claim->state != HF_CLAIM_HELD)
         return;
     bool was_fetched = end_fetch(claim);
     leave_resting(claim);

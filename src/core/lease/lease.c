@@ -13,7 +13,7 @@ static struct hf_client *client_of(const struct hf_lease *lease)
     return lease->engine->host->core;
 }
 
-static void look_at(struct hf_timer *timer);
+static void lease_look_at(struct hf_timer *timer);
 
 static void schedule_renewal(struct hf_lease *lease)
 {
@@ -87,7 +87,7 @@ static void lease_refused(struct hf_lease *lease, const char *reason, bool ready
 
 /* Asks for a renewal, and again a sixth of the lease later if there is silence, until it is over.
  */
-static void look_at(struct hf_timer *timer)
+static void lease_look_at(struct hf_timer *timer)
 {
     struct hf_lease *lease = HF_CONTAINER(timer, struct hf_lease, timer);
     struct hf_loop *loop = &client_of(lease)->loop;
@@ -122,7 +122,7 @@ void hf__lease_follow(struct hf_claim *claim)
          * grant. */
         assert(lease->engine && lease->lease_ms > 0);
         hf__link_init(&lease->holders);
-        hf__timer_init(&lease->timer, look_at);
+        hf__timer_init(&lease->timer, lease_look_at);
         lease->watched = true;
         lease->lost = false;
         schedule_renewal(lease);

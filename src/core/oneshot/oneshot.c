@@ -10,7 +10,7 @@
 
 #include <stdlib.h>
 
-static void let_go(struct hf_oneshot_call *call, int code)
+static void oneshot_let_go(struct hf_oneshot_call *call, int code)
 {
     struct hf_waiter *waiter = call->waiter;
     call->waiter = NULL;
@@ -26,7 +26,7 @@ static void abandon(struct hf_oneshot_call *call, int code)
     call->abandoned = true;
     if (call->left)
         call->left(call);
-    let_go(call, code);
+    oneshot_let_go(call, code);
 }
 
 static void patience_over(struct hf_timer *timer)
@@ -56,7 +56,7 @@ static void started(struct hf_task *task)
     struct hf_oneshot_call *call = HF_CONTAINER(task, struct hf_oneshot_call, start);
     call->started = true;
     if (call->stopped) {
-        let_go(call, HF_CANCELED);
+        oneshot_let_go(call, HF_CANCELED);
         call->discard(call);
         return;
     }
@@ -95,7 +95,7 @@ void hf__oneshot_done(struct hf_engine *engine, struct hf_oneshot *oneshot)
     hf__loop_defer(engine->host->loop, &oneshot->answer);
 }
 
-static void answered(struct hf_task *task)
+static void oneshot_answered(struct hf_task *task)
 {
     struct hf_oneshot *question = HF_CONTAINER(task, struct hf_oneshot, answer);
     struct hf_oneshot_call *call = HF_CONTAINER(question, struct hf_oneshot_call, question);
@@ -108,13 +108,13 @@ static void answered(struct hf_task *task)
     if (call->abandoned)
         call->discard(call);
     else
-        let_go(call, HF_OK);
+        oneshot_let_go(call, HF_OK);
 }
 
 void hf__oneshot_call_begin(struct hf_oneshot_call *call, struct hf_waiter *waiter)
 {
     call->waiter = waiter;
-    hf__task_init(&call->question.answer, answered);
+    hf__task_init(&call->question.answer, oneshot_answered);
     hf__link_init(&call->link);
     hf__timer_init(&call->patience, patience_over);
     hf__task_init(&call->start, started);

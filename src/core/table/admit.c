@@ -132,7 +132,7 @@ static void admit_nested(struct hf_shard *shard, struct hf_claim *claim,
 /* ---- new claims ---- */
 
 /* The claim may outlive the call that brought a text. False: out of memory. */
-static bool copy_text(struct hf_claim *claim, const char *text)
+static bool admit_copy_text(struct hf_claim *claim, const char *text)
 {
     if (!claim->text)
         claim->text = hf__calloc(1, HF_OWNER_KEY_SIZE);
@@ -150,7 +150,7 @@ static struct hf_claim *make_claim(struct hf_shard *shard, struct hf_lock_entry 
     struct hf_claim *claim = hf__pool_get_claim(shard, hf__compact_spares(shard));
     struct hf_grant *grant = claim ? hf__pool_get_grant(shard) : NULL;
     const char *text = ask->attach_key ? ask->attach_key : ask->owner_text;
-    if (!grant || (text && !copy_text(claim, text))) {
+    if (!grant || (text && !admit_copy_text(claim, text))) {
         if (grant)
             hf__pool_put_grant(shard, grant);
         if (claim)

@@ -302,7 +302,7 @@ static void put_back_new_hold(struct hf_shard *shard, struct hf_claim *claim)
 }
 
 /* Engines may have numbers of their own, and no promise to go with them. */
-static uint64_t token_of(const struct hf_claim *claim)
+static uint64_t lock_table_token_of(const struct hf_claim *claim)
 {
     /* mutant: number-that-is-no-token */
     return claim->client->ops->caps & HF_CAP_TOKEN ? claim->op.out.token : 0;
@@ -317,7 +317,7 @@ static void join_holders(struct hf_claim *claim)
     claim->held_mode = claim->store_mode = (int8_t)claim->op.in.mode;
     const struct hf_lease *lease = claim->op.out.rests_on;
     atomic_store_explicit(&claim->grant->fixed, lease && lease->fixed, memory_order_relaxed);
-    atomic_store_explicit(&claim->grant->token, token_of(claim), memory_order_relaxed);
+    atomic_store_explicit(&claim->grant->token, lock_table_token_of(claim), memory_order_relaxed);
     if (claim->op.in.attach_key) {
         claim->new_hold->mode = claim->op.in.mode;
         claim->op.in.attach_key = NULL; /* mutant: what-was-attached-once */
@@ -386,8 +386,8 @@ static bool is_asking(enum hf_claim_state state)
 static void say_granted(const struct hf_claim *claim)
 {
     if (hf__host_wants_events(&claim->client->host))
-        hf__host_event(&claim->client->host, HF_EVENT_GRANTED, claim->op.in.name, token_of(claim),
-                       "granted");
+        hf__host_event(&claim->client->host, HF_EVENT_GRANTED, claim->op.in.name,
+                       lock_table_token_of(claim), "granted");
 }
 
 struct hf_answer hf__lock_entry_grant(struct hf_claim *claim)

@@ -4,7 +4,7 @@
 
 #include "base/clock.h"
 
-static struct hf_loop *loop_of(const struct hf_own_end *end)
+static struct hf_loop *own_end_loop_of(const struct hf_own_end *end)
 {
     return end->lease.engine->host->loop;
 }
@@ -32,7 +32,7 @@ void hf__own_end_start(struct hf_own_end *end, const struct hf_op *op)
     end->lease.fixed = true;
     /* mutant: own-end-is-believed-in */
     end->lease.ends_at_ms = end_ms - op->in.lease_ms / 100 - 2;
-    hf__timer_start(loop_of(end), &end->timer, end_ms);
+    hf__timer_start(own_end_loop_of(end), &end->timer, end_ms);
 }
 
 void hf__own_end_follow(struct hf_own_end *end, struct hf_link *ends,
@@ -50,7 +50,7 @@ bool hf__own_end_move(struct hf_own_end *end, const struct hf_oneshot *renewal)
 {
     int64_t end_ms = hf__clock_add(renewal->asked_at_ms, renewal->lease_ms);
     if (end->timer.started && end->timer.at_ms < end_ms)
-        hf__timer_start(loop_of(end), &end->timer, end_ms);
+        hf__timer_start(own_end_loop_of(end), &end->timer, end_ms);
     return end->timer.started;
 }
 
@@ -63,7 +63,7 @@ int64_t hf__own_end_longer_ms(const struct hf_own_end *end, const struct hf_ones
 void hf__own_end_stop(struct hf_own_end *end)
 {
     hf__link_remove(&end->link);
-    hf__timer_stop(loop_of(end), &end->timer);
+    hf__timer_stop(own_end_loop_of(end), &end->timer);
 }
 
 void hf__own_ends_confirm(struct hf_link *ends, const struct hf_lease *session, int64_t asked_at_ms,

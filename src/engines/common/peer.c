@@ -18,14 +18,14 @@
  * wait was over, behind others or after connecting. */
 #define TOLD_MS 1000
 
-static struct hf_loop *loop_of(const struct hf_peer *peer)
+static struct hf_loop *peer_loop_of(const struct hf_peer *peer)
 {
     return peer->config.host->loop;
 }
 
 static int64_t now(const struct hf_peer *peer)
 {
-    return hf__loop_now(loop_of(peer));
+    return hf__loop_now(peer_loop_of(peer));
 }
 
 /* ---- failing ---- */
@@ -40,8 +40,8 @@ static void drop_stream(struct hf_peer *peer)
     peer->dialed = false;
     peer->failing = false;
     peer->state = HF_PEER_DOWN; /* mutant: connection-that-was-closed */
-    hf__timer_stop(loop_of(peer), &peer->limit);
-    hf__timer_stop(loop_of(peer), &peer->silence);
+    hf__timer_stop(peer_loop_of(peer), &peer->limit);
+    hf__timer_stop(peer_loop_of(peer), &peer->silence);
 }
 
 bool hf__peer_round_is_over(const struct hf_peer *peer)
@@ -62,7 +62,7 @@ static void peer_fail(struct hf_peer *peer)
     /* mutant: pause-after-round */
     int64_t pause_ms = hf__backoff_ms(hf__peer_round_is_over(peer) ? rounds - 1 : 0);
     /* mutant: server-that-is-down-is-tried */
-    hf__timer_start(loop_of(peer), &peer->pause, now(peer) + pause_ms);
+    hf__timer_start(peer_loop_of(peer), &peer->pause, now(peer) + pause_ms);
     peer->config.callbacks->failed(peer, was);
 }
 
@@ -79,10 +79,10 @@ void hf__peer_break(struct hf_peer *peer, int code, int native, const char *form
                   peer->config.shown, what);
     peer->failing = true;
     peer->cut = false;
-    hf__timer_start(loop_of(peer), &peer->limit, now(peer));
+    hf__timer_start(peer_loop_of(peer), &peer->limit, now(peer));
 }
 
-static void limit_fired(struct hf_timer *timer)
+static void peer_limit_fired(struct hf_timer *timer)
 {
     struct hf_peer *peer = HF_CONTAINER(timer, struct hf_peer, limit);
     if (peer->failing)
@@ -101,7 +101,7 @@ static int64_t oldest_of(struct hf_peer *peer)
 void hf__peer_await(struct hf_peer *peer)
 {
     if (!peer->silence.started)
-        hf__timer_start(loop_of(peer), &peer->silence, now(peer) + peer->silence_ms);
+        hf__timer_start(peer_loop_of(peer), &peer->silence, now(peer) + peer->silence_ms);
 }
 
 static void silence_fired(struct hf_timer *timer)
@@ -111,7 +111,7 @@ static void silence_fired(struct hf_timer *timer)
     if (oldest_ms == HF_NEVER)
         return;
     if (now(peer) < oldest_ms + peer->silence_ms) /* mutant: silent-server-is-waited */
-        hf__timer_start(loop_of(peer), &peer->silence, oldest_ms + peer->silence_ms);
+        hf__timer_start(peer_loop_of(peer), &peer->silence, oldest_ms + peer->silence_ms);
     else
         hf__peer_break(peer, HF_UNREACHABLE, 0, "no answer for %lld ms",
                        (long long)(now(peer) - oldest_ms));
@@ -164,7 +164,7 @@ static void received(void *arg, const char *bytes, size_t length)
         peer->config.callbacks->bytes(peer, bytes, length);
 }
 
-static void broken(void *arg, int code, int native, const char *why)
+static void peer_broken(void *arg, int code, int native, const char *why)
 {
     struct hf_peer *peer = arg;
     bool connected = peer->state != HF_PEER_CONNECTING;
@@ -190,7 +190,7 @@ static int64_t try_limit(const struct hf_peer *peer)
 
 void hf__peer_go(struct hf_peer *peer, const struct hf_peer_try *attempt)
 {
-    static const struct hf_stream_events events = { opened, received, broken };
+    static const struct hf_stream_events events = { opened, received, peer_broken };
     const struct hf_host *host = peer->config.host;
     if (peer->state != HF_PEER_FINDING || peer->failing)
         return;
@@ -229,7 +229,7 @@ static void pause_fired(struct hf_timer *timer)
 
 void hf__peer_end_pause(struct hf_peer *peer)
 {
-    hf__timer_stop(loop_of(peer), &peer->pause);
+    hf__timer_stop(peer_loop_of(peer), &peer->pause);
 }
 
 void hf__peer_ready(struct hf_peer *peer)
@@ -240,7 +240,7 @@ void hf__peer_ready(struct hf_peer *peer)
     peer->failures = 0; /* mutant: new-connection-is-failure */
     if (peer->openings++ && peer->config.host->reconnects)
         atomic_fetch_add_explicit(peer->config.host->reconnects, 1, memory_order_relaxed);
-    hf__timer_stop(loop_of(peer), &peer->limit);
+    hf__timer_stop(peer_loop_of(peer), &peer->limit);
 }
 
 bool hf__peer_write(struct hf_peer *peer, const char *bytes, size_t length)
@@ -258,7 +258,7 @@ void hf__peer_init(struct hf_peer *peer, const struct hf_peer_config *config)
     peer->config = *config;
     peer->silence_ms = config->timeout_ms;
     hf__timer_init(&peer->pause, pause_fired);
-    hf__timer_init(&peer->limit, limit_fired);
+    hf__timer_init(&peer->limit, peer_limit_fired);
     hf__timer_init(&peer->silence, silence_fired);
 }
 
@@ -266,13 +266,13 @@ void hf__peer_reconnect(struct hf_peer *peer)
 {
     drop_stream(peer);
     if (!peer->closed)
-        hf__timer_start(loop_of(peer), &peer->pause, now(peer));
+        hf__timer_start(peer_loop_of(peer), &peer->pause, now(peer));
 }
 
 void hf__peer_close(struct hf_peer *peer)
 {
     drop_stream(peer);
-    hf__timer_stop(loop_of(peer), &peer->pause);
+    hf__timer_stop(peer_loop_of(peer), &peer->pause);
     hf__route_end(&peer->route);
     peer->closed = true;
 }

@@ -51,7 +51,7 @@ static int refuse(const struct hf_setting *row, const struct hf_url *url, const 
     return hf__url_refuse(url, error, "%s is %s%s%s", row->name, form, given, where);
 }
 
-static bool read_number(const struct hf_setting *row, const char *value, int64_t *ret)
+static bool settings_read_number(const struct hf_setting *row, const char *value, int64_t *ret)
 {
     char *end;
     if (*value < '0' || *value > '9' || strlen(value) > DIGITS_MAX)
@@ -82,7 +82,7 @@ int hf__settings_read(void *settings, const struct hf_setting *table, size_t cou
             *(const char **)field = value ? value : row->text;
         } else if (row->type == HF_SETTING_NUMBER) {
             *(int64_t *)field = row->number;
-            read = !value || read_number(row, value, field);
+            read = !value || settings_read_number(row, value, field);
         } else {
             *(uint32_t *)field = row->choice;
             read = !value || read_choice(row, value, field);

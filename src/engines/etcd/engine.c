@@ -95,7 +95,7 @@ static bool needs_streams(const struct etcd *etcd)
            hf__etcd_watches_any(etcd);
 }
 
-static int64_t oldest(struct etcd *etcd)
+static int64_t etcd_oldest(struct etcd *etcd)
 {
     int64_t beat_ms = hf__etcd_oldest_beat(etcd);
     struct hf_link *first = hf__list_first(&etcd->out);
@@ -110,7 +110,7 @@ static const struct etcd_traffic traffic = {
     .leave_unanswered = hf__etcd_leave_unanswered,
     .is_wanted = is_wanted,
     .needs_streams = needs_streams,
-    .oldest = oldest,
+    .oldest = etcd_oldest,
 };
 
 /* ---- the table ---- */
@@ -145,7 +145,7 @@ static int open_etcd(struct hf_engine **ret, const struct hf_host *host, struct 
     return HF_OK;
 }
 
-static void attempt(struct hf_engine *engine, struct hf_op *op)
+static void etcd_attempt(struct hf_engine *engine, struct hf_op *op)
 {
     static etcd_go_on *const kinds[] = {
         [HF_MUTEX] = hf__etcd_mutex_go_on,     [HF_FAIR] = hf__etcd_mutex_go_on,
@@ -156,7 +156,7 @@ static void attempt(struct hf_engine *engine, struct hf_op *op)
     hf__etcd_attempt((struct etcd *)engine, op, kinds[op->in.mode]);
 }
 
-static void release(struct hf_engine *engine, struct hf_op *op)
+static void etcd_release(struct hf_engine *engine, struct hf_op *op)
 {
     struct etcd *etcd = (struct etcd *)engine;
     if (op->in.mode != HF_COUNTER || !hf__etcd_counter_release(etcd, op))
@@ -170,12 +170,12 @@ static void dismiss(struct hf_engine *engine, struct hf_op *op)
         hf__etcd_delete_quietly((struct etcd *)engine, op->engine.pointer);
 }
 
-static void forked(struct hf_engine *engine)
+static void etcd_forked(struct hf_engine *engine)
 {
     hf__peer_forked(&((struct etcd *)engine)->peer);
 }
 
-static void explain_silence(struct hf_engine *engine, struct hf_op *op, hf_error **error)
+static void etcd_explain_silence(struct hf_engine *engine, struct hf_op *op, hf_error **error)
 {
     struct etcd *etcd = (struct etcd *)engine;
     (void)op;
@@ -188,32 +188,32 @@ static void explain_silence(struct hf_engine *engine, struct hf_op *op, hf_error
 }
 
 /* The core asks for nothing else: see `caps`. */
-static void oneshot(struct hf_engine *engine, struct hf_oneshot *oneshot)
+static void etcd_oneshot(struct hf_engine *engine, struct hf_oneshot *etcd_oneshot)
 {
     struct etcd *etcd = (struct etcd *)engine;
-    if (oneshot->verb == HF_ONESHOT_RENEW) {
-        hf__etcd_renew_own_lease(etcd, oneshot);
+    if (etcd_oneshot->verb == HF_ONESHOT_RENEW) {
+        hf__etcd_renew_own_lease(etcd, etcd_oneshot);
         return;
     }
-    if (oneshot->verb == HF_ONESHOT_INSPECT || oneshot->verb == HF_ONESHOT_BREAK) {
-        hf__etcd_look(etcd, oneshot);
+    if (etcd_oneshot->verb == HF_ONESHOT_INSPECT || etcd_oneshot->verb == HF_ONESHOT_BREAK) {
+        hf__etcd_look(etcd, etcd_oneshot);
         return;
     }
-    if (oneshot->verb == HF_ONESHOT_DIAGNOSE) {
-        hf__etcd_diagnose(etcd, oneshot);
+    if (etcd_oneshot->verb == HF_ONESHOT_DIAGNOSE) {
+        hf__etcd_diagnose(etcd, etcd_oneshot);
         return;
     }
-    if (oneshot->verb == HF_ONESHOT_GUARD) {
-        hf__etcd_guard(etcd, oneshot);
+    if (etcd_oneshot->verb == HF_ONESHOT_GUARD) {
+        hf__etcd_guard(etcd, etcd_oneshot);
         return;
     }
-    if (oneshot->verb <= HF_ONESHOT_LATCH_GET) {
-        hf__etcd_change(etcd, oneshot);
+    if (etcd_oneshot->verb <= HF_ONESHOT_LATCH_GET) {
+        hf__etcd_change(etcd, etcd_oneshot);
         return;
     }
-    hf__explain(&oneshot->error, HF_ENOTSUP, 0, "this engine cannot do that");
-    oneshot->code = HF_ENOTSUP;
-    hf__oneshot_done(engine, oneshot);
+    hf__explain(&etcd_oneshot->error, HF_ENOTSUP, 0, "this engine cannot do that");
+    etcd_oneshot->code = HF_ENOTSUP;
+    hf__oneshot_done(engine, etcd_oneshot);
 }
 
 static const char *const schemes[] = { "etcd", "etcds", NULL };
@@ -226,11 +226,11 @@ const struct hf_engine_ops hf__etcd = {
     .names_threads = true,
     .open = open_etcd,
     .close = close_etcd,
-    .attempt = attempt,
-    .release = release,
+    .attempt = etcd_attempt,
+    .release = etcd_release,
     .renew = hf__etcd_renew,
-    .oneshot = oneshot,
+    .oneshot = etcd_oneshot,
     .dismiss = dismiss,
-    .forked = forked,
-    .why_silent = explain_silence,
+    .forked = etcd_forked,
+    .why_silent = etcd_explain_silence,
 };

@@ -12,7 +12,7 @@
 /* A mutex is handed over to a waiter that comes too late this time after the last hand-over. */
 enum { LOOK_AGAIN_MS = 50, LOOK_AGAIN_MAX_MS = 1000, TURN_US = 250 };
 
-static enum hf_verdict failed(int code)
+static enum hf_verdict local_failed(int code)
 {
     return code == HF_UNREACHABLE ? HF_NO_ANSWER : HF_FAILED;
 }
@@ -219,10 +219,10 @@ static enum hf_verdict ask_first(struct local *local, struct hf_op *op, bool asy
     struct txn txn;
     struct local_node *node = hf__node_pool_take(local, &op->out.error, &code);
     if (!node)
-        return failed(code);
+        return local_failed(code);
     code = hf__txn_name(&txn, local, op->in.name, op->in.name_length, op->in.name_hash, true,
                         &op->out.error);
-    enum hf_verdict verdict = failed(code);
+    enum hf_verdict verdict = local_failed(code);
     if (code == HF_OK) {
         verdict = ask_inside(&txn, op, node, asynchronous, &used);
         hf__txn_leave(&txn);
@@ -328,14 +328,14 @@ static void check_state(struct txn *txn, const struct local_node *node)
         txn->damaged = true;
 }
 
-static enum hf_verdict ask_again(struct local *local, struct hf_op *op, struct local_node *node,
-                                 bool asynchronous)
+static enum hf_verdict local_ask_again(struct local *local, struct hf_op *op,
+                                       struct local_node *node, bool asynchronous)
 {
     struct txn txn;
     int code =
         hf__txn_enter(&txn, local, local_state_lock(local_get(&node->state)), &op->out.error);
     if (code)
-        return failed(code);
+        return local_failed(code);
     txn.name = op->in.name;
     enum hf_verdict verdict = HF_REFUSED;
     if (local_state_state(local_get(&node->state)) == LOCAL_WAITING)
@@ -382,7 +382,7 @@ static enum hf_verdict attach(struct local *local, struct hf_op *op)
     int code = hf__txn_name(&txn, local, op->in.name, op->in.name_length, op->in.name_hash, false,
                             &op->out.error);
     if (code)
-        return failed(code);
+        return local_failed(code);
     struct local_node *node = NULL;
     if (txn.lock) {
         hf__txn_reap(&txn);
@@ -412,7 +412,7 @@ enum hf_verdict hf__local_attempt(struct local *local, struct hf_op *op, bool as
         hf__local_explain_removed(local, &op->out.error);
         return op->out.verdict = HF_FAILED;
     }
-    enum hf_verdict verdict = node                ? ask_again(local, op, node, asynchronous)
+    enum hf_verdict verdict = node                ? local_ask_again(local, op, node, asynchronous)
                               : op->in.attach_key ? attach(local, op)
                                                   : ask_first(local, op, asynchronous);
     op->out.verdict = verdict;

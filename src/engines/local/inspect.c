@@ -145,7 +145,7 @@ static void show(struct hf_oneshot *query, struct picture *picture)
     }
 }
 
-static int make_room(struct picture *picture, struct hf_oneshot *query)
+static int local_make_room(struct picture *picture, struct hf_oneshot *query)
 {
     uint32_t room = picture->count + picture->count / 4 + 16;
     struct shown *larger = hf__realloc(picture->shown, room * sizeof(*larger));
@@ -176,7 +176,7 @@ static int inspect_lock(struct local *local, struct hf_oneshot *query, uint32_t 
             return hf__local_damaged(local, &query->error, "a lock's lists do not fit together");
         if (!some || picture->count <= picture->room)
             return HF_OK;
-        code = make_room(picture, query);
+        code = local_make_room(picture, query);
         if (code)
             return code;
     }

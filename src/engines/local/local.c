@@ -98,7 +98,7 @@ static void close_local(struct hf_engine *engine, void (*closed)(void *arg), voi
 }
 
 /* The child shares our descriptions: as long as it kept them, we would seem to live. */
-static void forked(struct hf_engine *engine)
+static void local_forked(struct hf_engine *engine)
 {
     struct local *local = of(engine);
     /* mutant: forked-child-keeps-parent */
@@ -170,7 +170,7 @@ static void watch_blockers(struct local *local, struct hf_op *op)
     hf__death_watch(local, sessions, count);
 }
 
-static void attempt(struct hf_engine *engine, struct hf_op *op)
+static void local_attempt(struct hf_engine *engine, struct hf_op *op)
 {
     struct local *local = of(engine);
     uint32_t before = local_op_node(op);
@@ -187,14 +187,14 @@ static void attempt(struct hf_engine *engine, struct hf_op *op)
     hf__op_done(engine, op);
 }
 
-static void release(struct hf_engine *engine, struct hf_op *op)
+static void local_release(struct hf_engine *engine, struct hf_op *op)
 {
     hf__local_release(of(engine), op);
     op->out.contacted = true;
     hf__op_done(engine, op);
 }
 
-static void oneshot(struct hf_engine *engine, struct hf_oneshot *asked)
+static void local_oneshot(struct hf_engine *engine, struct hf_oneshot *asked)
 {
     asked->contacted = true;
     if (asked->verb == HF_ONESHOT_INSPECT)
@@ -233,14 +233,14 @@ const struct hf_engine_ops hf__local = {
             HF_CAP_INSPECT_ALL | HF_CAP_BREAK | HF_CAP_RATE,
     .open = open_local,
     .close = close_local,
-    .attempt = attempt,
-    .release = release,
+    .attempt = local_attempt,
+    .release = local_release,
     .renew = renew,
-    .oneshot = oneshot,
+    .oneshot = local_oneshot,
     .detach = hf__local_change,
     .forgets = true,
     .names_threads = true,
     .raises_tokens = true,
     .sync = &sync_ops,
-    .forked = forked,
+    .forked = local_forked,
 };

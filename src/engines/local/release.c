@@ -16,7 +16,7 @@ static void give_back(struct txn *txn, const struct hf_op *op, uint32_t units)
         hf__txn_set(txn, &txn->lock->numbers, local_pair((uint32_t)value, local_high(numbers)));
 }
 
-static void let_go(struct txn *txn, struct hf_op *op, struct local_node *node)
+static void local_let_go(struct txn *txn, struct hf_op *op, struct local_node *node)
 {
     uint64_t state = local_get(&node->state);
     switch ((enum local_state)local_state_state(state)) {
@@ -73,7 +73,7 @@ static enum hf_verdict release_node(struct local *local, struct hf_op *op, struc
     if (keeps)
         lower_node(&txn, op, node);
     else
-        let_go(&txn, op, node);
+        local_let_go(&txn, op, node);
     HF_POINT("local:released");
     hf__txn_pump(&txn); /* mutant: release-gives-nothing-to-those */
     bool broken = txn.damaged;

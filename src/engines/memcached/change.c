@@ -44,7 +44,7 @@ static void changes_all_the_time(struct mc_server *server, struct mc_request *re
     hf__mc_oneshot_ends(server, request, HF_UNREACHABLE);
 }
 
-static void send_look(struct mc_server *server, struct mc_request *request)
+static void mc_send_look(struct mc_server *server, struct mc_request *request)
 {
     hf__mc_write(server, "mg %s v c t\r\n", request->key);
 }
@@ -57,7 +57,7 @@ static void send_deletion(struct mc_server *server, struct mc_request *request)
 {
     if (!hf__mc_cas_is_known(server, request)) {
         request->answered = break_looked;
-        send_look(server, request);
+        mc_send_look(server, request);
         return;
     }
     hf__mc_write(server, "md %s C%" PRIu64 "\r\n", request->key, request->cas);
@@ -73,7 +73,7 @@ static void break_deleted(struct mc_server *server, struct mc_request *request, 
     } else if (++request->repeats > MC_REPEATS_MAX) {
         changes_all_the_time(server, request);
     } else {
-        request->send = send_look;
+        request->send = mc_send_look;
         request->answered = break_looked;
         hf__mc_ask(server, request);
     }
@@ -117,7 +117,7 @@ static void send_renewal(struct mc_server *server, struct mc_request *request)
     hf__mc_send_renewal(server, request);
 }
 
-static void renewal_answered(struct mc_server *server, struct mc_request *request, bool heard)
+static void mc_renewal_answered(struct mc_server *server, struct mc_request *request, bool heard)
 {
     const struct mc_reply *done = &request->replies[1], *now = &request->replies[2];
     struct hf_op *op = request->oneshot->op;
@@ -171,7 +171,7 @@ void hf__mc_change(struct memcached *mc, struct hf_oneshot *change)
     }
     if (change->op)
         hf__mc_use_cas_of(request, change->op);
-    request->send = renews ? send_renewal : send_look;
-    request->answered = renews ? renewal_answered : break_looked;
+    request->send = renews ? send_renewal : mc_send_look;
+    request->answered = renews ? mc_renewal_answered : break_looked;
     hf__mc_ask(hf__mc_server_of(mc, change->name, change->name_length), request);
 }

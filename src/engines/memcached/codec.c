@@ -27,7 +27,7 @@ static bool word_is(struct word word, const char *text)
 }
 
 /* Decimal digits alone. Numbers of the protocol fit 64 bits. */
-static bool read_number(struct word word, uint64_t *ret)
+static bool mc_read_number(struct word word, uint64_t *ret)
 {
     uint64_t number = 0;
     for (size_t i = 0; i < word.length; i++) {
@@ -54,17 +54,17 @@ static bool read_flags(struct mc_reply *reply, const char *at, const char *end)
     for (struct word word; (word = next_word(&at, end)).length > 0;) {
         struct word rest = { word.text + 1, word.length - 1 };
         uint64_t number = 0;
-        if (word.text[0] == 'c' && !read_number(rest, &reply->cas))
+        if (word.text[0] == 'c' && !mc_read_number(rest, &reply->cas))
             return false;
         if (word.text[0] == 't' && word_is(rest, "-1")) {
             reply->ttl = -1;
         } else if (word.text[0] == 't') {
-            if (!read_number(rest, &number) || number > INT32_MAX)
+            if (!mc_read_number(rest, &number) || number > INT32_MAX)
                 return false;
             reply->ttl = (int64_t)number;
         }
         if (word.text[0] == 'f') {
-            if (!read_number(rest, &number) || number > UINT32_MAX)
+            if (!mc_read_number(rest, &number) || number > UINT32_MAX)
                 return false;
             reply->flags = (uint32_t)number;
         }
@@ -77,7 +77,7 @@ static long read_value(struct mc_reply *reply, const char *at, const char *end, 
                        size_t taken, size_t length)
 {
     uint64_t size;
-    if (!read_number(next_word(&at, end), &size) || size > MC_ITEM_MAX ||
+    if (!mc_read_number(next_word(&at, end), &size) || size > MC_ITEM_MAX ||
         !read_flags(reply, at, end))
         return -1;
     if (length - taken < size + 2)
@@ -180,7 +180,7 @@ static size_t data_size(const char *line, const char *end)
         word = next_word(&line, end);
     if (word.length > 0 && word.text[word.length - 1] == '\r')
         word.length--;
-    return read_number(word, &size) ? (size_t)size + 2 : 0;
+    return mc_read_number(word, &size) ? (size_t)size + 2 : 0;
 }
 
 unsigned hf__mc_expect(const char *packet, unsigned fitting[], unsigned most)
@@ -228,6 +228,6 @@ void hf__mc_stat_number(const struct mc_reply *reply, const char *name, int64_t 
     const char *words;
     uint64_t number = 0;
     if (hf__mc_stat_is(reply, name, &words) &&
-        read_number((struct word){ words, strlen(words) }, &number))
+        mc_read_number((struct word){ words, strlen(words) }, &number))
         *ret = number < (uint64_t)MC_STAT_MAX ? (int64_t)number : MC_STAT_MAX;
 }

@@ -64,14 +64,14 @@ static void begin_oneshot(struct hf_engine *engine, struct hf_oneshot *oneshot)
         hf__mc_list(mc, oneshot);
 }
 
-static void forked(struct hf_engine *engine)
+static void mc_forked(struct hf_engine *engine)
 {
     struct memcached *mc = (struct memcached *)engine;
     for (unsigned i = 0; i < mc->server_count; i++)
         hf__peer_forked(&mc->servers[i].peer);
 }
 
-static void explain_silence(struct hf_engine *engine, struct hf_op *op, hf_error **error)
+static void mc_explain_silence(struct hf_engine *engine, struct hf_op *op, hf_error **error)
 {
     struct memcached *mc = (struct memcached *)engine;
     struct mc_server *server =
@@ -93,6 +93,6 @@ const struct hf_engine_ops hf__memcached = {
     .compact = hf__mc_compact,
     .oneshot = begin_oneshot,
     .detach = hf__mc_detach,
-    .forked = forked,
-    .why_silent = explain_silence,
+    .forked = mc_forked,
+    .why_silent = mc_explain_silence,
 };

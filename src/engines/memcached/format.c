@@ -66,7 +66,7 @@ const struct mc_format hf__mc_formats[] = {
 
 /* ---- keys ---- */
 
-static bool is_plain(const char *name, size_t length)
+static bool mc_is_plain(const char *name, size_t length)
 {
     for (size_t i = 0; i < length; i++)
         if (name[i] < 0x21 || name[i] > 0x7e)
@@ -93,7 +93,7 @@ bool hf__mc_write_key(char key[MC_KEY_MAX + 1], const struct mc_format *format, 
                       size_t length)
 {
     size_t before = strlen(format->prefix);
-    bool fits = before + length <= MC_KEY_MAX && is_plain(name, length);
+    bool fits = before + length <= MC_KEY_MAX && mc_is_plain(name, length);
     /* Keys of the engine's own, as that of the clock. */
     bool own = before == 0 && length >= 4 && memcmp(name, "%hf.", 4) == 0;
     memcpy(key, format->prefix, before);

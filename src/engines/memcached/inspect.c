@@ -60,7 +60,7 @@ static void item_answered(struct mc_server *server, struct mc_request *request, 
 }
 
 /* "u": a look is no use of the item. */
-static void send_look(struct mc_server *server, struct mc_request *request)
+static void mc_send_look(struct mc_server *server, struct mc_request *request)
 {
     hf__mc_write(server, "mg %s v c t u\r\n", request->key);
 }
@@ -72,7 +72,7 @@ void hf__mc_inspect(struct memcached *mc, struct hf_oneshot *oneshot)
         hf__oneshot_done(&mc->base, oneshot);
         return;
     }
-    request->send = send_look;
+    request->send = mc_send_look;
     request->answered = item_answered;
     hf__mc_ask(hf__mc_server_of(mc, oneshot->name, oneshot->name_length), request);
 }

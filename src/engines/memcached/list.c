@@ -37,7 +37,7 @@ static void listing_fails(struct listing *listing, int code)
 
 static void look_on(struct mc_server *server, struct listing *listing);
 
-static void send_look(struct mc_server *server, struct mc_request *request)
+static void mc_send_look(struct mc_server *server, struct mc_request *request)
 {
     const struct listing *listing = request->oneshot->engine_pointer;
     hf__mc_write(server, "mg %s v c t u\r\n", listing->keys + listing->looked);
@@ -84,7 +84,7 @@ static void look_on(struct mc_server *server, struct listing *listing)
     struct memcached *mc = server->mc;
     bool more = listing->looked < listing->length;
     if (!listing->failed && !listing->oneshot->unwanted && more &&
-        ask_for_list(server, listing, send_look, looked, NULL))
+        ask_for_list(server, listing, mc_send_look, looked, NULL))
         return;
     listing->server++;
     listing->length = listing->looked = 0;

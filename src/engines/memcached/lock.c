@@ -32,7 +32,7 @@ bool hf__mc_is_ours(const struct memcached *mc, const struct hf_op *op, const st
 
 /* The CAS id of the item's first store is the token. Later ones, of renewals, have it written in
  * the item's value. */
-static uint64_t token_of(const struct mc_server *server, const struct mc_reply *item)
+static uint64_t mc_token_of(const struct mc_server *server, const struct mc_reply *item)
 {
     struct mc_value value;
     hf__mc_read_value(&value, server->mc->settings.format, item->value, item->length);
@@ -184,7 +184,7 @@ static void grant(struct mc_server *server, struct mc_request *request, const st
                   int64_t lease_ms)
 {
     struct hf_op *op = request->op;
-    op->out.token = request->token ? request->token : token_of(server, item);
+    op->out.token = request->token ? request->token : mc_token_of(server, item);
     hf__mc_op_set_cas(server, op, item->cas);
     op->engine.pointer = NULL;
     rest_on_own_lease(server, request, lease_ms, op->in.lease_ms > 0 || op->in.attach_key);
@@ -212,7 +212,7 @@ static void end_without_memory(struct mc_server *server, struct mc_request *requ
 }
 
 /* The item changed between two commands, or the clock was behind: the same question again. */
-static void ask_again(struct mc_server *server, struct mc_request *request, bool by_right_clock)
+static void mc_ask_again(struct mc_server *server, struct mc_request *request, bool by_right_clock)
 {
     if (++request->repeats > MC_REPEATS_MAX) {
         hf__op_explain(request->op, HF_UNREACHABLE, 0, "memcached at %.100s: %s", server->shown,
@@ -244,9 +244,9 @@ static void add_heard(struct mc_server *server, struct mc_request *request, bool
         grant(server, request, now, lease_of(server->mc, op));
     } else if (ours && right) { /* mutant: memcached-own-item */
         hf__mc_note_cas(server, request, now->cas);
-        request->token = op->out.token = token_of(server, now);
+        request->token = op->out.token = mc_token_of(server, now);
         request->send = hf__mc_send_renewal;
-        ask_again(server, request, false);
+        mc_ask_again(server, request, false);
     } else if (taken && done->kind != MC_STORED) { /* mutant: memcached-full-and-held */
         op->out.rests_on = NULL;
         op->out.retry_at_ms = hf__mc_poll_at_ms(server->mc, op, now->ttl == 0);
@@ -254,7 +254,7 @@ static void add_heard(struct mc_server *server, struct mc_request *request, bool
     } else {
         request->token = 0;
         request->send = send_add;
-        ask_again(server, request, !right);
+        mc_ask_again(server, request, !right);
     }
 }
 
@@ -276,8 +276,8 @@ static void attach_heard(struct mc_server *server, struct mc_request *request, b
         hf__mc_note_cas(server, request, right ? now->cas : 0);
         request->ttl = now->ttl;
         if (left)
-            request->token = op->out.token = token_of(server, now);
-        ask_again(server, request, !right);
+            request->token = op->out.token = mc_token_of(server, now);
+        mc_ask_again(server, request, !right);
     }
 }
 
@@ -334,7 +334,7 @@ bool hf__mc_renew_again(struct mc_server *server, struct mc_request *request, bo
 }
 
 /* The packet shows the item behind the renewal: its id is the next one's. */
-static void renewal_answered(struct mc_server *server, struct mc_request *request, bool heard)
+static void mc_renewal_answered(struct mc_server *server, struct mc_request *request, bool heard)
 {
     const struct mc_reply *done = &request->replies[1], *now = &request->replies[2];
     struct hf_op *op = request->op;
@@ -369,7 +369,7 @@ void hf__mc_renew(struct hf_engine *engine, struct hf_lease *lease)
     hf__mc_use_cas_of(request, op);
     request->ttl = hf__mc_ttl(lease->lease_ms);
     ask_server(hf__mc_server_of(mc, op->in.name, op->in.name_length), request, hf__mc_send_renewal,
-               renewal_answered);
+               mc_renewal_answered);
 }
 
 bool hf__mc_compact(struct hf_engine *engine, struct hf_op *op)
@@ -381,7 +381,7 @@ bool hf__mc_compact(struct hf_engine *engine, struct hf_op *op)
 /* ---- a release: the item goes, or back under the key that an attach has named ---- */
 
 static mc_send send_release;
-static mc_answered release_answered, look_answered;
+static mc_answered release_answered, mc_look_answered;
 
 void hf__mc_release(struct hf_engine *engine, struct hf_op *op)
 {
@@ -405,7 +405,7 @@ void hf__mc_release(struct hf_engine *engine, struct hf_op *op)
                release_answered);
 }
 
-static void send_look(struct mc_server *server, struct mc_request *request)
+static void lock_send_look(struct mc_server *server, struct mc_request *request)
 {
     hf__mc_write(server, "mg %s v c t\r\n", request->key);
 }
@@ -418,8 +418,8 @@ static void send_release(struct mc_server *server, struct mc_request *request)
     struct mc_value was;
     char value[MC_OWNER_MAX + 1];
     if (!hf__mc_cas_is_known(server, request)) {
-        request->answered = look_answered;
-        send_look(server, request);
+        request->answered = mc_look_answered;
+        lock_send_look(server, request);
         return;
     }
     hf__known_sent(&request->op->engine.known, request->asked);
@@ -465,13 +465,13 @@ static void release_answered(struct mc_server *server, struct mc_request *reques
         /* It has changed nothing, and the id is wrong. */
         hf__known_reply(&op->engine.known, HF_WORD_NEVER);
         hf__mc_op_set_cas(server, op, 0);
-        ask_server(server, request, send_look, look_answered);
+        ask_server(server, request, lock_send_look, mc_look_answered);
     }
 }
 
 /* An item that is still under its key gets a new CAS id all the same: an adoption that a slow
  * server executes after this names the old one. */
-static void look_answered(struct mc_server *server, struct mc_request *request, bool heard)
+static void mc_look_answered(struct mc_server *server, struct mc_request *request, bool heard)
 {
     const struct mc_reply *now = &request->replies[0];
     struct hf_op *op = request->op;
@@ -489,7 +489,7 @@ static void look_answered(struct mc_server *server, struct mc_request *request, 
         finish_request(server, request, HF_WORD_OPEN);
     } else {
         hf__mc_note_cas(server, request, now->cas);
-        request->token = token_of(server, now);
+        request->token = mc_token_of(server, now);
         ask_server(server, request, send_release, release_answered);
     }
 }

@@ -113,7 +113,7 @@ static bool find_place(struct hf_peer *peer, struct hf_peer_try *ret)
     return true;
 }
 
-static void greet(struct hf_peer *peer)
+static void mc_greet(struct hf_peer *peer)
 {
     hf__mc_greet(server_of(peer));
 }
@@ -136,7 +136,7 @@ static void note_handshake(struct mc_server *server, enum hf_peer_state was)
 }
 
 /* What waits for the clock waits for the next connection, whose handshake reads it. */
-static void failed(struct hf_peer *peer, enum hf_peer_state was)
+static void mc_failed(struct hf_peer *peer, enum hf_peer_state was)
 {
     struct mc_server *server = server_of(peer);
     struct hf_link *link;
@@ -149,23 +149,23 @@ static void failed(struct hf_peer *peer, enum hf_peer_state was)
     hf__pipeline_fail(&server->pipeline, was != HF_PEER_READY);
 }
 
-static bool needed(struct hf_peer *peer)
+static bool mc_needed(struct hf_peer *peer)
 {
     return !hf__list_empty(&server_of(peer)->pipeline.waiting);
 }
 
-static int64_t oldest(struct hf_peer *peer)
+static int64_t mc_oldest(struct hf_peer *peer)
 {
     return hf__pipeline_oldest_ms(&server_of(peer)->pipeline);
 }
 
 static const struct hf_peer_callbacks callbacks = {
     .place = find_place,
-    .greet = greet,
+    .greet = mc_greet,
     .bytes = received,
-    .failed = failed,
-    .needed = needed,
-    .oldest = oldest,
+    .failed = mc_failed,
+    .needed = mc_needed,
+    .oldest = mc_oldest,
 };
 
 void hf__mc_server_open(struct mc_server *server, struct memcached *mc, unsigned place)

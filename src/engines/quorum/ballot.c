@@ -5,14 +5,14 @@
 
 #include <stdlib.h>
 
-static struct hf_loop *loop_of(const struct quorum_claim *ballot)
+static struct hf_loop *quorum_loop_of(const struct quorum_claim *ballot)
 {
     return ballot->quorum->base.host->loop;
 }
 
 static int64_t now_of(const struct quorum_claim *ballot)
 {
-    return hf__loop_now(loop_of(ballot));
+    return hf__loop_now(quorum_loop_of(ballot));
 }
 
 struct quorum_claim *hf__quorum_ballot_of(const struct hf_op *op)
@@ -25,7 +25,7 @@ static void close_votes(struct quorum_claim *ballot)
 {
     for (unsigned i = 0; i < ballot->quorum->count; i++)
         hf__quorum_member_close(&ballot->votes[i]);
-    hf__timer_stop(loop_of(ballot), &ballot->limit);
+    hf__timer_stop(quorum_loop_of(ballot), &ballot->limit);
     hf__link_remove(&ballot->waiting);
     hf__link_remove(&ballot->handed.link);
 }
@@ -43,7 +43,7 @@ void hf__quorum_ballot_retire(struct quorum_claim *ballot)
     hf__link_remove(&ballot->link);
     hf__list_append(&quorum->free_ballots, &ballot->link);
     if (quorum->closed && hf__list_empty(&quorum->ballots))
-        hf__timer_start(loop_of(ballot), &quorum->leaving, now_of(ballot));
+        hf__timer_start(quorum_loop_of(ballot), &quorum->leaving, now_of(ballot));
 }
 
 void hf__quorum_ballot_unpin(struct quorum_claim *ballot)
@@ -59,7 +59,7 @@ void hf__quorum_ballot_answer(struct quorum_claim *ballot, enum hf_verdict verdi
     struct hf_op *op = ballot->op;
     bool waits = verdict == HF_NO_ANSWER || (verdict == HF_REFUSED && op->in.enqueue);
     bool comes_back = verdict == HF_GRANTED || (ballot->taking && waits);
-    hf__timer_stop(loop_of(ballot), &ballot->limit);
+    hf__timer_stop(quorum_loop_of(ballot), &ballot->limit);
     ballot->open = false;
     if (!waits)
         hf__link_remove(&ballot->waiting);
@@ -103,7 +103,7 @@ void hf__quorum_ballots_abandon(struct quorum *quorum)
 {
     HF_LIST_FOREACH (link, following, &quorum->ballots) {
         struct quorum_claim *ballot = HF_CONTAINER(link, struct quorum_claim, link);
-        hf__timer_stop(loop_of(ballot), &ballot->limit);
+        hf__timer_stop(quorum_loop_of(ballot), &ballot->limit);
         hf__link_remove(&ballot->waiting);
         ballot->op = NULL;
         ballot->open = false;

@@ -91,7 +91,7 @@ static void judge_break(struct poll *poll)
     tell_result(poll, code == HF_OK && broken == 0 && count(poll, HF_BUSY) > 0 ? HF_BUSY : code);
 }
 
-static struct hf_loop *loop_of(const struct poll *poll)
+static struct hf_loop *quorum_loop_of(const struct poll *poll)
 {
     return poll->quorum->base.host->loop;
 }
@@ -110,13 +110,13 @@ static void broken_at_one(struct poll *poll)
         judge_break(poll);
     /* mutant: breaking-waits-for-server */
     else if (done >= poll->quorum->majority && !poll->last_word.started)
-        hf__timer_start(loop_of(poll), &poll->last_word,
-                        hf__loop_now(loop_of(poll)) + LAST_WORD_MS);
+        hf__timer_start(quorum_loop_of(poll), &poll->last_word,
+                        hf__loop_now(quorum_loop_of(poll)) + LAST_WORD_MS);
 }
 
 static void free_poll(struct poll *poll)
 {
-    hf__timer_stop(loop_of(poll), &poll->last_word);
+    hf__timer_stop(quorum_loop_of(poll), &poll->last_word);
     hf__link_remove(&poll->link);
     for (unsigned i = 0; i < poll->quorum->count; i++) {
         hf__link_remove(&poll->parts[i].change.answer.link);

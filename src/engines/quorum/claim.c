@@ -19,14 +19,14 @@
  * chance, too: they are not told when to look. */
 #define IN_A_ROW_MS 100
 
-static struct hf_loop *loop_of(const struct quorum_claim *ballot)
+static struct hf_loop *quorum_loop_of(const struct quorum_claim *ballot)
 {
     return ballot->quorum->base.host->loop;
 }
 
 static int64_t now_of(const struct quorum_claim *ballot)
 {
-    return hf__loop_now(loop_of(ballot));
+    return hf__loop_now(quorum_loop_of(ballot));
 }
 
 /* ---- giving back ---- */
@@ -39,7 +39,7 @@ static void hand_on(const struct quorum_claim *ballot)
         if (strcmp(next->name, ballot->name) == 0) {
             next->is_next = true;
             next->here_since_ms = ballot->here_since_ms;
-            hf__loop_defer(loop_of(next), &next->handed);
+            hf__loop_defer(quorum_loop_of(next), &next->handed);
         }
     }
 }
@@ -144,7 +144,7 @@ const struct redis_sink hf__quorum_sink = {
 
 /* ---- beginning ---- */
 
-static void ask_again(struct hf_task *task)
+static void quorum_ask_again(struct hf_task *task)
 {
     struct quorum_claim *ballot = HF_CONTAINER(task, struct quorum_claim, handed);
     if (hf__link_linked(&ballot->waiting))
@@ -161,7 +161,7 @@ static struct quorum_claim *allocate(struct quorum *quorum)
     hf__link_init(&ballot->link);
     hf__link_init(&ballot->waiting);
     hf__timer_init(&ballot->limit, hf__quorum_decide_limit_over);
-    hf__task_init(&ballot->handed, ask_again);
+    hf__task_init(&ballot->handed, quorum_ask_again);
     return ballot;
 }
 

@@ -12,7 +12,7 @@
 #define SAY_AGAIN_MS 100
 #define SAY_AGAIN_LATE_MS 2000
 
-static struct hf_loop *loop_of(const struct quorum_member *vote)
+static struct hf_loop *member_loop_of(const struct quorum_member *vote)
 {
     return vote->ballot->quorum->base.host->loop;
 }
@@ -38,13 +38,13 @@ bool hf__quorum_member_is_gone(const struct quorum_member *vote)
 void hf__quorum_member_ask(struct quorum_member *vote)
 {
     struct hf_engine *server = server_of(vote);
-    hf__timer_stop(loop_of(vote), &vote->again);
+    hf__timer_stop(member_loop_of(vote), &vote->again);
     vote->word = VOTE_UNHEARD;
     if (vote->busy)
         return;
     vote->busy = true;
     vote->dismissed = vote->giving = !vote->ballot->taking;
-    vote->op.in.asked_at_ms = hf__loop_now(loop_of(vote));
+    vote->op.in.asked_at_ms = hf__loop_now(member_loop_of(vote));
     vote->op.out.contacted = false;
     if (vote->giving)
         server->ops->release(server, &vote->op);
@@ -109,7 +109,7 @@ uint64_t hf__quorum_member_min_token(const struct hf_op *op)
 
 static int64_t lease_end(const struct quorum_member *vote)
 {
-    return hf__loop_now(loop_of(vote)) + hf__redis_op_lease_ms(server_of(vote), &vote->op);
+    return hf__loop_now(member_loop_of(vote)) + hf__redis_op_lease_ms(server_of(vote), &vote->op);
 }
 
 static void note_taking(struct quorum_member *vote)
@@ -141,7 +141,7 @@ static void note_taking(struct quorum_member *vote)
 
 static void note_giving(struct quorum_member *vote)
 {
-    int64_t now_ms = hf__loop_now(loop_of(vote));
+    int64_t now_ms = hf__loop_now(member_loop_of(vote));
     bool gone = vote->op.out.verdict == HF_GONE;
     bool lease_is_over = now_ms >= vote->forgotten_ms;
     vote->lost |= gone && vote->op.out.lost;
@@ -155,7 +155,7 @@ static void note_giving(struct quorum_member *vote)
     }
     vote->word = VOTE_SILENT;
     int64_t pause_ms = lease_is_over ? SAY_AGAIN_LATE_MS : SAY_AGAIN_MS;
-    hf__timer_start(loop_of(vote), &vote->again, now_ms + hf__jitter_ms(pause_ms));
+    hf__timer_start(member_loop_of(vote), &vote->again, now_ms + hf__jitter_ms(pause_ms));
 }
 
 void hf__quorum_member_heard(struct quorum_member *vote)
@@ -195,7 +195,7 @@ void hf__quorum_member_set(struct quorum_member *vote, struct quorum_claim *ball
 
 void hf__quorum_member_close(struct quorum_member *vote)
 {
-    hf__timer_stop(loop_of(vote), &vote->again);
+    hf__timer_stop(member_loop_of(vote), &vote->again);
     hf__link_remove(&vote->answered.link);
     hf__redis_forget_renewal(server_of(vote), &vote->op);
     free(vote->op.out.error);

@@ -72,7 +72,7 @@ static int open_quorum(struct hf_engine **ret, const struct hf_host *host, struc
     return code;
 }
 
-static void forked(struct hf_engine *engine)
+static void quorum_forked(struct hf_engine *engine)
 {
     struct quorum *quorum = quorum_of(engine);
     for (unsigned i = 0; i < quorum->count; i++)
@@ -93,6 +93,6 @@ const struct hf_engine_ops hf__quorum = {
     .renew = hf__quorum_renew,
     .forgets = true,
     .oneshot = hf__quorum_oneshot,
-    .forked = forked,
+    .forked = quorum_forked,
     .why_silent = hf__quorum_decide_why_silent,
 };

@@ -3,7 +3,7 @@
  * grants, asking for replicas. */
 #include "engines/redis/topology/cluster.h"
 
-static bool place(struct connection *connection, struct hf_peer_try *ret)
+static bool redis_place(struct connection *connection, struct hf_peer_try *ret)
 {
     const struct redis_settings *settings = &connection->redis->settings;
     ret->place = settings->place;
@@ -17,7 +17,7 @@ static void ready(struct connection *connection)
     hf__sentinel_watch_begin(connection->redis);
 }
 
-static void failed(struct connection *connection, enum hf_peer_state was)
+static void redis_failed(struct connection *connection, enum hf_peer_state was)
 {
     struct redis *redis = connection->redis;
     /* mutant: idle-client-of-cluster */
@@ -48,23 +48,25 @@ static void pubsub_ready(struct connection *pubsub)
 
 static void pubsub_failed(struct connection *pubsub, enum hf_peer_state was)
 {
-    failed(pubsub, was);
+    redis_failed(pubsub, was);
     if (was == HF_PEER_READY)
         hf__release_channels_lost(pubsub->redis);
 }
 
 #define COMMON                                                                                     \
-    .store = "Redis", .place = place, .greet = hf__handshake_begin,                                \
+    .store = "Redis", .place = redis_place, .greet = hf__handshake_begin,                          \
     .redirects = hf__cluster_redirects
 
 void hf__connections_open(struct redis *redis)
 {
-    static const struct connection_use for_cmd = { COMMON, .ready = cmd_ready, .failed = failed };
+    static const struct connection_use for_cmd = { COMMON, .ready = cmd_ready,
+                                                   .failed = redis_failed };
     static const struct connection_use for_pubsub = { COMMON, .ready = pubsub_ready,
                                                       .failed = pubsub_failed,
                                                       .pushed = hf__release_channels_pushed,
                                                       .oldest_ms = hf__pubsub_heartbeat_oldest_ms };
-    static const struct connection_use for_replicas = { COMMON, .ready = ready, .failed = failed };
+    static const struct connection_use for_replicas = { COMMON, .ready = ready,
+                                                        .failed = redis_failed };
     hf__connection_init(&redis->cmd, redis, &for_cmd);
     hf__connection_init(&redis->pubsub, redis, &for_pubsub);
     hf__connection_init(&redis->replicas, redis, &for_replicas);

@@ -223,7 +223,7 @@ static void close_redis(struct hf_engine *engine, void (*closed)(void *arg), voi
 }
 
 /* The child must not keep the parent's connections open, or speak on them. */
-static void let_go(struct redis *redis)
+static void redis_let_go(struct redis *redis)
 {
     struct connection *connections[] = { &redis->cmd, &redis->pubsub, &redis->replicas,
                                          &redis->sentinel_link };
@@ -231,15 +231,15 @@ static void let_go(struct redis *redis)
         hf__connection_forked(connections[i]);
 }
 
-static void forked(struct hf_engine *engine)
+static void redis_forked(struct hf_engine *engine)
 {
     struct redis *redis = (struct redis *)engine;
-    let_go(redis);
+    redis_let_go(redis);
     if (redis->cluster)
-        hf__cluster_forked(redis->cluster, let_go);
+        hf__cluster_forked(redis->cluster, redis_let_go);
 }
 
-static void oneshot(struct hf_engine *engine, struct hf_oneshot *asked)
+static void redis_oneshot(struct hf_engine *engine, struct hf_oneshot *asked)
 {
     if (asked->verb == HF_ONESHOT_INSPECT)
         hf__redis_inspect(engine, asked);
@@ -257,8 +257,8 @@ static const char *const schemes[] = { "redis",           "rediss",
 #define COMMON                                                                                     \
     .schemes = schemes, .open = open_redis, .close = close_redis, .attempt = hf__redis_attempt,    \
     .release = hf__redis_release, .dismiss = dismiss_at_close, .renew = hf__redis_renew,           \
-    .forgets = true, .compact = hf__redis_compact, .oneshot = oneshot, .detach = hf__redis_detach, \
-    .forked = forked, .why_silent = hf__replica_wait_why_silent
+    .forgets = true, .compact = hf__redis_compact, .oneshot = redis_oneshot,                       \
+    .detach = hf__redis_detach, .forked = redis_forked, .why_silent = hf__replica_wait_why_silent
 
 #define PLAIN_CAPS (HF_CAP_MUTEX | HF_CAP_DETACH | HF_CAP_INSPECT | HF_CAP_BREAK)
 #define CAPS                                                                                       \

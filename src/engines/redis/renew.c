@@ -157,8 +157,8 @@ static void send(struct connection *connection, struct redis_request *request)
     hf__connection_write(connection, request, &command);
 }
 
-static void renewal_answered(struct connection *connection, struct redis_request *request,
-                             const redisReply *reply);
+static void redis_renewal_answered(struct connection *connection, struct redis_request *request,
+                                   const redisReply *reply);
 
 static void flush(struct redis *redis, struct renewals *renewals)
 {
@@ -176,7 +176,7 @@ static void flush(struct redis *redis, struct renewals *renewals)
     hf__list_append(&redis->renewals, &renewals->link);
     request->memory = renewals;
     request->send = send;
-    request->answered = renewal_answered;
+    request->answered = redis_renewal_answered;
     hf__redis_ask(redis, request, renewals->ops[0]->in.name, renewals->ops[0]->in.name_length);
 }
 
@@ -279,8 +279,8 @@ static unsigned out_most(int64_t answer_took_ms)
 }
 
 /* Losing one may run callbacks that give back others of them, which leave the list then. */
-static void renewal_answered(struct connection *connection, struct redis_request *request,
-                             const redisReply *reply)
+static void redis_renewal_answered(struct connection *connection, struct redis_request *request,
+                                   const redisReply *reply)
 {
     struct redis *redis = connection->redis, *front = redis->front;
     struct renewals *renewals = request->memory;

@@ -87,7 +87,7 @@ static void read_object(hf_entry *entry, const struct sql_answer *answer, unsign
     entry->value = 0;
 }
 
-static void add_entry(struct hf_oneshot *query, const struct sql_answer *answer, unsigned row)
+static void sql_add_entry(struct hf_oneshot *query, const struct sql_answer *answer, unsigned row)
 {
     struct texts texts;
     hf_entry entry = { .size = sizeof entry,
@@ -156,7 +156,7 @@ static void inspect_answered(struct sql_task *task, const struct sql_answer *ans
         query->code = hf__link_explain(sql, task, answer, &query->error, &definite);
     for (unsigned row = 0; row < answer->row_count && !answer->failure && !query->unwanted; row++)
         if (query->name || !is_unused(answer, row))
-            add_entry(query, answer, row);
+            sql_add_entry(query, answer, row);
     hf__task_free(task);
     hf__oneshot_done(&sql->base, query);
 }

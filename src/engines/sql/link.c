@@ -32,7 +32,7 @@ static struct sql *sql_of(struct hf_peer *peer)
     return HF_CONTAINER(peer, struct sql, peer);
 }
 
-static struct hf_loop *loop_of(const struct sql *sql)
+static struct hf_loop *sql_loop_of(const struct sql *sql)
 {
     return sql->base.host->loop;
 }
@@ -106,7 +106,7 @@ void hf__link_pause(struct sql_task *task, int64_t pause_ms)
     hf__link_remove(&task->link);
     hf__list_append(&sql->pausing, &task->link);
     task->again.fire = run_again;
-    hf__timer_start(loop_of(sql), &task->again, hf__sql_now(sql) + pause_ms);
+    hf__timer_start(sql_loop_of(sql), &task->again, hf__sql_now(sql) + pause_ms);
 }
 
 static void wait_for_link(struct sql *sql, struct sql_task *task)
@@ -178,7 +178,7 @@ static void note_reply(const struct sql_task *task, const struct sql_failure *fa
         hf__known_reply(&task->op->engine.known, HF_WORD_NEVER);
 }
 
-static void answered(struct sql_request *request, const struct sql_answer *answer)
+static void sql_answered(struct sql_request *request, const struct sql_answer *answer)
 {
     struct sql_task *task = HF_CONTAINER(request, struct sql_task, request);
     struct sql *sql = task->sql;
@@ -218,7 +218,7 @@ static bool run_own(struct sql *sql, enum sql_script_number script,
         return false;
     sql->own = task;
     task->done = done;
-    task->request.answered = answered;
+    task->request.answered = sql_answered;
     task->request.script = hf__sql_script(sql, script);
     task->request.values = task->values; /* mutant: fencing-without-a-session */
     send_task(sql, task);
@@ -349,7 +349,7 @@ static void old_sessions_killed(struct sql_task *task, const struct sql_answer *
     }
     task->tries++;
     task->again.fire = look_again_for_old;
-    hf__timer_start(loop_of(sql), &task->again, hf__sql_now(sql) + 5);
+    hf__timer_start(sql_loop_of(sql), &task->again, hf__sql_now(sql) + 5);
 }
 
 static void look_again_for_old(struct hf_timer *timer)
@@ -359,7 +359,7 @@ static void look_again_for_old(struct hf_timer *timer)
         send_task(task->sql, task);
 }
 
-static void greet(struct hf_peer *peer)
+static void sql_greet(struct hf_peer *peer)
 {
     struct sql *sql = sql_of(peer);
     /* mutant: session-of-a-pooler-is-ended */
@@ -389,7 +389,7 @@ static void lose_out(struct sql *sql)
     }
 }
 
-static void failed(struct hf_peer *peer, enum hf_peer_state was)
+static void sql_failed(struct hf_peer *peer, enum hf_peer_state was)
 {
     struct sql *sql = sql_of(peer);
     struct sql_failure lost = { .trouble = SQL_LOST };
@@ -419,7 +419,7 @@ static void connection_notified(void *arg, const char *payload, size_t length)
 }
 
 /* The driver limits a try by itself; with several servers none has all the time. */
-static bool place(struct hf_peer *peer, struct hf_peer_try *ret)
+static bool link_place(struct hf_peer *peer, struct hf_peer_try *ret)
 {
     const struct sql_settings *settings = &sql_of(peer)->settings;
     ret->place.host = settings->places[peer->place_at].host;
@@ -452,7 +452,7 @@ static void hang_up(struct hf_peer *peer)
 }
 
 /* A claim that waits hears of a release only by a connection. */
-static bool needed(struct hf_peer *peer)
+static bool sql_needed(struct hf_peer *peer)
 {
     const struct sql *sql = sql_of(peer);
     /* mutant: waiter-stays-without-connection */
@@ -461,11 +461,11 @@ static bool needed(struct hf_peer *peer)
 
 static void connect_if_needed(struct sql *sql)
 {
-    if (needed(&sql->peer))
+    if (sql_needed(&sql->peer))
         hf__peer_want(&sql->peer);
 }
 
-static int64_t oldest(struct hf_peer *peer)
+static int64_t sql_oldest(struct hf_peer *peer)
 {
     struct hf_link *link = hf__list_first(&sql_of(peer)->out);
     return link ? HF_CONTAINER(link, struct sql_task, link)->sent_at_ms : HF_NEVER;
@@ -489,7 +489,7 @@ void hf__link_run(struct sql *sql, struct sql_task *task, enum sql_script_number
 {
     task->request.script = hf__sql_script(sql, script);
     task->request.values = task->values;
-    task->request.answered = answered;
+    task->request.answered = sql_answered;
     task->request.sent = false;
     wait_for_link(sql, task);
     send_waiting(sql);
@@ -520,17 +520,17 @@ void hf__link_listen(struct sql *sql)
         return;
     sql->listening = true;
     task->done = listening;
-    task->request.answered = answered;
+    task->request.answered = sql_answered;
     send_task(sql, task);
 }
 
 void hf__link_open(struct sql *sql)
 {
-    static const struct hf_peer_callbacks callbacks = { .place = place,
-                                                        .greet = greet,
-                                                        .failed = failed,
-                                                        .needed = needed,
-                                                        .oldest = oldest,
+    static const struct hf_peer_callbacks callbacks = { .place = link_place,
+                                                        .greet = sql_greet,
+                                                        .failed = sql_failed,
+                                                        .needed = sql_needed,
+                                                        .oldest = sql_oldest,
                                                         .dial = dial,
                                                         .hang_up = hang_up };
     hf__link_init(&sql->waiting);
@@ -555,7 +555,7 @@ void hf__link_close(struct sql *sql)
     hf__list_append_all(&sql->free_tasks, &sql->pausing);
     while ((link = hf__list_pop(&sql->free_tasks))) {
         struct sql_task *task = HF_CONTAINER(link, struct sql_task, link);
-        hf__timer_stop(loop_of(sql), &task->again);
+        hf__timer_stop(sql_loop_of(sql), &task->again);
         free(task->memory);
         free(task);
     }

@@ -94,7 +94,7 @@ static void conclude(struct sql_task *task, enum hf_word word)
 
 /* Only a refusal that lasts ends a wait. What an earlier request may have left is asked after
  * again, as is a place that may not be left; but a claim that ends anyway leaves it behind. */
-static void failed(struct sql_task *task, const struct sql_answer *answer)
+static void sql_failed(struct sql_task *task, const struct sql_answer *answer)
 {
     const struct hf_known *known = &task->op->engine.known;
     enum sql_trouble trouble = answer->failure->trouble;
@@ -250,7 +250,7 @@ static void first_try_answered(struct sql_task *task, const struct sql_answer *a
 {
     struct sql *sql = task->sql;
     if (answer->failure) {
-        failed(task, answer);
+        sql_failed(task, answer);
     } else if (answer->row_count > 0) {
         /* It has two columns: a row of another script is another request's. */
         bool right = answer->column_count == 2 && hf__answer_number(answer, 0, 0) == 1;
@@ -277,7 +277,7 @@ static void verdict_came(struct sql_task *task, const struct sql_answer *answer)
 {
     int64_t verdict = hf__answer_number(answer, 0, 0);
     if (answer->failure)
-        failed(task, answer);
+        sql_failed(task, answer);
     else if (answer->row_count == 0)
         /* The row of an unused name was cleaned away in between. */
         run_next(task, HF_WORD_NEVER, SQL_MUTEX_ACQUIRE, first_try_answered);
@@ -297,7 +297,7 @@ static void attach_answered(struct sql_task *task, const struct sql_answer *answ
     struct hf_op *op = task->op;
     int64_t left_ms = hf__answer_number(answer, 0, 2) / 1000;
     if (answer->failure) {
-        failed(task, answer);
+        sql_failed(task, answer);
     } else if (answer->row_count > 0) {
         op->out.token = (uint64_t)hf__answer_number(answer, 0, 1);
         op->in.mode = (hf_mode)hf__answer_number(answer, 0, 3);
@@ -377,7 +377,7 @@ static void forget_renewal(struct sql *sql, struct hf_op *op)
     }
 }
 
-static void renewal_answered(struct sql_task *task, const struct sql_answer *answer)
+static void sql_renewal_answered(struct sql_task *task, const struct sql_answer *answer)
 {
     static const char refusal[] = "its lease could not be renewed: the database refuses it";
     struct hf_op *op = task->op;
@@ -413,7 +413,7 @@ void hf__sql_renew(struct hf_engine *engine, struct hf_lease *lease)
     hf__task_number(task, SQL_P_LEASE_US, lease->lease_ms * 1000);
     hf__link_init(&task->renewal_link);
     hf__list_append(&sql->renewals, &task->renewal_link);
-    run(task, is_mutex(op) ? SQL_MUTEX_RENEW : SQL_SHARED_RENEW, renewal_answered);
+    run(task, is_mutex(op) ? SQL_MUTEX_RENEW : SQL_SHARED_RENEW, sql_renewal_answered);
 }
 
 /* ---- releases: of a lock, of a place in a queue, of what may have been taken unheard ---- */
@@ -424,7 +424,7 @@ static void released(struct sql_task *task, const struct sql_answer *answer)
 {
     bool fast = task->request.script->number == SQL_MUTEX_RELEASE;
     if (answer->failure)
-        failed(task, answer);
+        sql_failed(task, answer);
     else if (hf__answer_changed(answer) || !has_lease(task->op) || task->asked == HF_ASKED_UNDO)
         conclude(task, HF_WORD_DONE);
     else if (fast && !task->sql->settings.layout)

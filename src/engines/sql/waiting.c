@@ -24,7 +24,7 @@ struct waiter {
     uint64_t number;
 };
 
-static struct hf_link *bucket_of(struct sql *sql, uint64_t number)
+static struct hf_link *sql_bucket_of(struct sql *sql, uint64_t number)
 {
     return &sql->waiters[number % SQL_WAITER_BUCKETS];
 }
@@ -50,7 +50,7 @@ bool hf__waiting_add(struct sql *sql, struct hf_op *op)
         return false;
     waiter->op = op;
     waiter->number = op->engine.word[0];
-    hf__list_append(bucket_of(sql, waiter->number), &waiter->link);
+    hf__list_append(sql_bucket_of(sql, waiter->number), &waiter->link);
     op->engine.pointer = waiter;
     sql->waiter_count++;
     return true;
@@ -77,7 +77,7 @@ void hf__waiting_notified(struct sql *sql, const char *payload, size_t length)
         return;
     memcpy(digits, payload, NUMBER_LENGTH);
     uint64_t number = strtoull(digits, NULL, 16);
-    HF_LIST_FOREACH (link, following, bucket_of(sql, number)) {
+    HF_LIST_FOREACH (link, following, sql_bucket_of(sql, number)) {
         struct waiter *waiter = HF_CONTAINER(link, struct waiter, link);
         if (waiter->number == number) {
             waiter->op->engine.word[1] |= SQL_WOKEN;

@@ -9,14 +9,14 @@
 
 #include <stdlib.h>
 
-static void attempt(struct hf_engine *base, struct hf_op *op)
+static void trace_attempt(struct hf_engine *base, struct hf_op *op)
 {
     struct trace *trace = hf__trace_of(base);
     hf__trace_attempt(trace, op);
     trace->inner->ops->attempt(trace->inner, op);
 }
 
-static void release(struct hf_engine *base, struct hf_op *op)
+static void trace_release(struct hf_engine *base, struct hf_op *op)
 {
     struct trace *trace = hf__trace_of(base);
     hf__trace_release(trace, op, "release");
@@ -37,7 +37,7 @@ static void ask_oneshot(struct hf_engine *base, struct hf_oneshot *oneshot)
     trace->inner->ops->oneshot(trace->inner, oneshot);
 }
 
-static void forked(struct hf_engine *base)
+static void trace_forked(struct hf_engine *base)
 {
     struct trace *trace = hf__trace_of(base);
     trace->inner->ops->forked(trace->inner);
@@ -148,9 +148,9 @@ const struct hf_engine_ops hf__trace = {
     .schemes = schemes,
     .open = open_trace,
     .close = close_trace,
-    .attempt = attempt,
-    .release = release,
+    .attempt = trace_attempt,
+    .release = trace_release,
     .renew = renew,
     .oneshot = ask_oneshot,
-    .forked = forked,
+    .forked = trace_forked,
 };

@@ -14,7 +14,7 @@ static void finish_change(struct zookeeper *zk, struct hf_oneshot *change, int c
 
 /* ---- breaking ---- */
 
-static void broken(struct zookeeper *zk, struct children_snapshot *survey)
+static void zk_broken(struct zookeeper *zk, struct children_snapshot *survey)
 {
     struct hf_oneshot *change = survey->arg;
     int code = survey->code;
@@ -35,7 +35,7 @@ static void node_deleted(struct zookeeper *zk, struct zk_request *request, struc
     else if ((!reply || reply->error != ZK_NO_NODE) && survey->code == HF_OK)
         survey->code = hf__zk_explain(zk, request, reply, &survey->error);
     if (--survey->out == 0)
-        broken(zk, survey);
+        zk_broken(zk, survey);
 }
 
 static void delete_node(struct zookeeper *zk, struct children_snapshot *survey,
@@ -77,7 +77,7 @@ static void holders_found(struct zookeeper *zk, struct children_snapshot *survey
     if (survey->code == HF_OK && held && !found)
         survey->code = HF_BUSY;
     if (survey->out == 0)
-        broken(zk, survey);
+        zk_broken(zk, survey);
 }
 
 static void begin_break(struct zookeeper *zk, struct hf_oneshot *change)

@@ -37,7 +37,7 @@ static void close_zookeeper(struct hf_engine *engine, void (*closed)(void *arg),
     hf__zk_session_pool_close(client);
 }
 
-static void attempt(struct hf_engine *engine, struct hf_op *op)
+static void zk_attempt(struct hf_engine *engine, struct hf_op *op)
 {
     struct zk_queue_node *place = hf__zk_session_pool_place((struct zk_client *)engine, op);
     if (place) {
@@ -48,7 +48,7 @@ static void attempt(struct hf_engine *engine, struct hf_op *op)
     hf__op_done(engine, op);
 }
 
-static void release(struct hf_engine *engine, struct hf_op *op)
+static void zk_release(struct hf_engine *engine, struct hf_op *op)
 {
     hf__zk_release(hf__zk_session_pool_member((struct zk_client *)engine, op), op);
 }
@@ -65,7 +65,7 @@ static void begin_oneshot(struct hf_engine *engine, struct hf_oneshot *oneshot)
         hf__zk_change(zk, oneshot);
 }
 
-static void explain_silence(struct hf_engine *engine, struct hf_op *op, hf_error **error)
+static void zk_explain_silence(struct hf_engine *engine, struct hf_op *op, hf_error **error)
 {
     struct zookeeper *zk = hf__zk_session_pool_member((struct zk_client *)engine, op);
     hf__peer_why_silent(&zk->peer, error);
@@ -82,10 +82,10 @@ const struct hf_engine_ops hf__zookeeper = {
     .close = close_zookeeper,
     .forgets = true,
     .names_threads = true,
-    .attempt = attempt,
-    .release = release,
+    .attempt = zk_attempt,
+    .release = zk_release,
     .renew = hf__zk_renew,
     .oneshot = begin_oneshot,
     .forked = hf__zk_session_pool_forked,
-    .why_silent = explain_silence,
+    .why_silent = zk_explain_silence,
 };

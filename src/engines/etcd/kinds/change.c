@@ -108,7 +108,7 @@ static void no_memory(struct etcd_change *change)
     hf__etcd_change_fail(change, HF_ENOMEM, "out of memory for a request");
 }
 
-static void give_up(struct etcd_change *change, const struct etcd_reply *reply)
+static void change_give_up(struct etcd_change *change, const struct etcd_reply *reply)
 {
     hf__etcd_change_end(change, hf__etcd_explain(change->etcd, reply, change->error));
 }
@@ -116,7 +116,7 @@ static void give_up(struct etcd_change *change, const struct etcd_reply *reply)
 static void wait_failed(struct etcd *etcd, struct etcd_wait *wait, const struct etcd_reply *reply)
 {
     (void)etcd;
-    give_up(HF_CONTAINER(wait, struct etcd_change, wait), reply);
+    change_give_up(HF_CONTAINER(wait, struct etcd_change, wait), reply);
 }
 
 static const char *shown_name(const struct etcd_change *change)
@@ -156,7 +156,7 @@ static void session_gone(struct etcd_change *change)
         hf__etcd_change_begin(change);
 }
 
-static void failed(struct etcd_change *change, const struct etcd_reply *reply)
+static void change_failed(struct etcd_change *change, const struct etcd_reply *reply)
 {
     bool missing = reply->word == ETCD_OPEN ||
                    (reply->word == ETCD_UNSENT && hf__known_is_open(&change->known));
@@ -169,7 +169,7 @@ static void failed(struct etcd_change *change, const struct etcd_reply *reply)
     else if (missing && !change->etcd->closing && change->silences++ < SILENCES_MAX)
         pause_for(change, (int64_t)2 * SILENCE_MS << doublings);
     else
-        give_up(change, reply);
+        change_give_up(change, reply);
 }
 
 /* ---- reading ---- */
@@ -251,7 +251,7 @@ static void state_read(struct etcd *etcd, struct etcd_request *request,
     if (reply->status == HF_GRPC_OK)
         consider(request->arg, reply->message);
     else
-        failed(request->arg, reply);
+        change_failed(request->arg, reply);
 }
 
 static void read_state(struct etcd_change *change)
@@ -281,7 +281,7 @@ static void fenced(struct etcd *etcd, struct etcd_request *request, const struct
     struct etcd_change *change = request->arg;
     const etcd_txn_reply *txn = reply->message;
     if (reply->status != HF_GRPC_OK) {
-        failed(change, reply);
+        change_failed(change, reply);
         return;
     }
     if (txn->succeeded) {
@@ -338,7 +338,7 @@ static void written(struct etcd *etcd, struct etcd_request *request, const struc
         if (change->full && hf__etcd_explain(etcd, reply, change->error))
             read_state(change);
         else
-            failed(change, reply);
+            change_failed(change, reply);
         return;
     }
     change->contacted = true;

@@ -82,8 +82,8 @@ static const struct etcd_change_kind semaphore_set = { .decide = decide_semaphor
 /* ---- counters ---- */
 
 /* False: it has heard so. */
-static bool read_number(struct etcd_change *change, const struct etcd_state *state,
-                        uint32_t *ret_number)
+static bool verbs_read_number(struct etcd_change *change, const struct etcd_state *state,
+                              uint32_t *ret_number)
 {
     struct etcd_total value = hf__etcd_total_read(state->object);
     *ret_number = value.permits;
@@ -102,7 +102,7 @@ static void decide_counter_set(struct etcd_change *change, const struct etcd_sta
 static void decide_counter_add(struct etcd_change *change, const struct etcd_state *state)
 {
     uint32_t value, amount = change->oneshot->value;
-    if (!read_number(change, state, &value))
+    if (!verbs_read_number(change, state, &value))
         return;
     if (amount > UINT32_MAX - value) {
         hf__etcd_change_fail(change, HF_ELIMIT,
@@ -126,7 +126,7 @@ static void decide_counter_remove(struct etcd_change *change, const struct etcd_
 
 static void decide_get(struct etcd_change *change, const struct etcd_state *state)
 {
-    if (read_number(change, state, &change->result))
+    if (verbs_read_number(change, state, &change->result))
         hf__etcd_change_end(change, HF_OK);
 }
 
@@ -146,7 +146,7 @@ static void decide_latch_set(struct etcd_change *change, const struct etcd_state
 static void decide_latch_down(struct etcd_change *change, const struct etcd_state *state)
 {
     uint32_t left, amount = change->oneshot->value;
-    if (!read_number(change, state, &left))
+    if (!verbs_read_number(change, state, &left))
         return;
     change->result = left > amount ? left - amount : 0;
     if (!state->object) {

@@ -163,7 +163,7 @@ void hf__etcd_claims_free(struct etcd *etcd)
 
 /* ---- its key ---- */
 
-static struct hf_link *bucket_of(struct etcd *etcd, struct etcd_bytes key)
+static struct hf_link *claim_bucket_of(struct etcd *etcd, struct etcd_bytes key)
 {
     return &etcd->keys[hf__hash(key.bytes, key.length) % ETCD_KEY_BUCKETS];
 }
@@ -180,7 +180,7 @@ static struct etcd_claim *find_in(struct hf_link *bucket, struct etcd_bytes key)
 
 struct etcd_claim *hf__etcd_claim_find(struct etcd *etcd, struct etcd_bytes key)
 {
-    return find_in(bucket_of(etcd, key), key);
+    return find_in(claim_bucket_of(etcd, key), key);
 }
 
 /* Chosen at random: other clients choose theirs from the same ones. */
@@ -214,12 +214,12 @@ static struct hf_link *write_suffix(struct etcd *etcd, struct etcd_claim *claim)
         length = snprintf(room, SUFFIX_MAX, "%" PRIx64, (uint64_t)claim->session->id);
     claim->key_length = claim->prefix_length + (size_t)length;
     claim->has_two = mode == HF_WRITE;
-    struct hf_link *bucket = bucket_of(etcd, hf__etcd_key_of(claim));
+    struct hf_link *bucket = claim_bucket_of(etcd, hf__etcd_key_of(claim));
     if (numbered || !find_in(bucket, hf__etcd_key_of(claim)))
         return bucket;
     length += snprintf(room + length, SUFFIX_MAX - (size_t)length, ".%" PRIx64, ++etcd->named);
     claim->key_length = claim->prefix_length + (size_t)length;
-    return bucket_of(etcd, hf__etcd_key_of(claim));
+    return claim_bucket_of(etcd, hf__etcd_key_of(claim));
 }
 
 bool hf__etcd_claim_name_key(struct etcd *etcd, struct etcd_claim *claim)
@@ -307,7 +307,7 @@ void hf__etcd_claim_rename_to_reader(struct etcd *etcd, struct etcd_claim *claim
     memmove(claim->key + reader, claim->key + number, claim->key_length - number);
     memcpy(claim->key + claim->prefix_length, READERS, sizeof READERS - 1);
     claim->key_length -= number - reader;
-    hf__list_append(bucket_of(etcd, hf__etcd_key_of(claim)), &claim->key_link);
+    hf__list_append(claim_bucket_of(etcd, hf__etcd_key_of(claim)), &claim->key_link);
 }
 
 bool hf__etcd_claim_set_blocker(struct etcd_claim *claim, const ProtobufCBinaryData *key)

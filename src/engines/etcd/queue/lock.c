@@ -47,7 +47,7 @@ void hf__etcd_claims_close(struct etcd *etcd)
 
 /* ---- an attempt ---- */
 
-static void go_on(struct etcd *etcd, struct etcd_wait *wait);
+static void lock_go_on(struct etcd *etcd, struct etcd_wait *wait);
 
 /* A request that it has given up may still be executed. */
 static void doubt(struct etcd *etcd, struct etcd_claim *claim)
@@ -80,13 +80,13 @@ static void attempt_begin(struct etcd *etcd, struct etcd_claim *claim)
         return;
     }
     if (hf__etcd_session_is_known(etcd, claim->session))
-        go_on(etcd, &claim->wait);
+        lock_go_on(etcd, &claim->wait);
     else
         hf__etcd_session_await(etcd, claim->session, &claim->wait);
 }
 
 /* What it has begun goes on, as its session is known to live. */
-static void go_on(struct etcd *etcd, struct etcd_wait *wait)
+static void lock_go_on(struct etcd *etcd, struct etcd_wait *wait)
 {
     struct etcd_claim *claim = HF_CONTAINER(wait, struct etcd_claim, wait);
     if (claim->session->state != ETCD_SESSION_ALIVE)
@@ -122,7 +122,7 @@ void hf__etcd_attempt(struct etcd *etcd, struct hf_op *op, etcd_go_on *kind)
         return;
     }
     claim->go_on = kind;
-    claim->wait.go_on = go_on;
+    claim->wait.go_on = lock_go_on;
     claim->wait.fail = wait_failed;
     claim->tries = claim->looks = 0;
     attempt_begin(etcd, claim);

@@ -33,7 +33,7 @@ static hf_kind kind_of(const struct etcd_seen_key *key)
 
 /* The revision at which a claim was granted is its owner's alone: 0 where that is not us. A
  * leader's is its key's. */
-static uint64_t token_of(struct etcd *etcd, const struct etcd_seen_key *key)
+static uint64_t inspect_token_of(struct etcd *etcd, const struct etcd_seen_key *key)
 {
     const ProtobufCBinaryData *text = &key->key->key;
     struct etcd_note note;
@@ -70,7 +70,7 @@ static void show_key(struct etcd *etcd, struct hf_oneshot *oneshot,
     entry->lease_left_ms = -1;
     if (seen->holds && note.lease_ms > 0)
         entry->lease_left_ms = clamp(note.since_ms + note.lease_ms - now_ms, note.lease_ms);
-    entry->token = seen->holds ? token_of(etcd, seen) : 0;
+    entry->token = seen->holds ? inspect_token_of(etcd, seen) : 0;
     hf__oneshot_entry(oneshot, entry);
 }
 
@@ -116,8 +116,8 @@ static void show_name(struct etcd *etcd, struct hf_oneshot *oneshot, struct etcd
                        .lease_left_ms = -1 };
     hf__etcd_find_holders(keys, count);
     for (size_t i = 0; i < count; i++)
-        if (keys[i].holds && token_of(etcd, &keys[i]) > entry.token)
-            entry.token = token_of(etcd, &keys[i]);
+        if (keys[i].holds && inspect_token_of(etcd, &keys[i]) > entry.token)
+            entry.token = inspect_token_of(etcd, &keys[i]);
     show_value(&entry, keys, count);
     hf__oneshot_entry(oneshot, &entry);
     entry.role = HF_ROLE_HOLDER;
@@ -176,7 +176,8 @@ static void breaking_step(struct etcd *etcd, struct etcd_key_list *list)
     hf__etcd_key_list_free(list);
 }
 
-static void broken(struct etcd *etcd, struct etcd_request *request, const struct etcd_reply *reply)
+static void inspect_broken(struct etcd *etcd, struct etcd_request *request,
+                           const struct etcd_reply *reply)
 {
     struct etcd_key_list *list = request->arg;
     const etcd_txn_reply *txn = reply->message;
@@ -195,7 +196,7 @@ static void break_key(struct etcd *etcd, struct etcd_key_list *list,
     char reader[ETCD_KEY_SIZE]; /* a writer of ours has this one, too */
     size_t number = seen->suffix + sizeof "write/" - 1;
     struct etcd_bytes text = hf__etcd_bytes((const char *)key->key.data, key->key.len);
-    struct etcd_request *request = hf__etcd_request(etcd, &hf__etcd_txn, broken);
+    struct etcd_request *request = hf__etcd_request(etcd, &hf__etcd_txn, inspect_broken);
     if (!request) {
         list->code = HF_ENOMEM;
         return;

@@ -106,13 +106,13 @@ void hf__etcd_stream_ended(struct etcd *etcd, const struct hf_grpc_call *call, c
 
 /* ---- the handshake ---- */
 
-static bool place(struct hf_peer *peer, struct hf_peer_try *ret)
+static bool connection_place(struct hf_peer *peer, struct hf_peer_try *ret)
 {
     ret->place = of_peer(peer)->settings.servers.places[peer->place_at];
     return true;
 }
 
-static void greet(struct hf_peer *peer)
+static void connection_greet(struct hf_peer *peer)
 {
     struct etcd *etcd = of_peer(peer);
     const struct hf_stream_place *to = &etcd->settings.servers.places[peer->place_at];
@@ -224,7 +224,7 @@ static void forget_connection(struct etcd *etcd)
     etcd->traffic->ends(etcd);
 }
 
-static void failed(struct hf_peer *peer, enum hf_peer_state was)
+static void connection_failed(struct hf_peer *peer, enum hf_peer_state was)
 {
     struct etcd *etcd = of_peer(peer);
     snprintf(etcd->why, sizeof etcd->why, "%s", peer->why.text);
@@ -235,12 +235,12 @@ static void failed(struct hf_peer *peer, enum hf_peer_state was)
     hf__grpc_close(&etcd->grpc);
 }
 
-static bool needed(struct hf_peer *peer)
+static bool connection_needed(struct hf_peer *peer)
 {
     return of_peer(peer)->traffic->is_wanted(of_peer(peer));
 }
 
-static int64_t oldest(struct hf_peer *peer)
+static int64_t connection_oldest(struct hf_peer *peer)
 {
     return of_peer(peer)->traffic->oldest(of_peer(peer));
 }
@@ -261,12 +261,12 @@ static int64_t silence_of(const struct etcd *etcd)
 void hf__etcd_connection_open(struct etcd *etcd, const struct etcd_traffic *traffic)
 {
     static const struct hf_peer_callbacks callbacks = {
-        .place = place,
-        .greet = greet,
+        .place = connection_place,
+        .greet = connection_greet,
         .bytes = bytes,
-        .failed = failed,
-        .needed = needed,
-        .oldest = oldest,
+        .failed = connection_failed,
+        .needed = connection_needed,
+        .oldest = connection_oldest,
     };
     const struct hf_peer_config config = {
         .host = etcd->base.host,

@@ -158,7 +158,7 @@ static void *take_overflow(struct etcd_arena *arena, size_t size)
     return block->bytes;
 }
 
-static void *take(void *arg, size_t size)
+static void *messages_take(void *arg, size_t size)
 {
     struct etcd_arena *arena = arg;
     size_t begun = (arena->used + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
@@ -191,7 +191,7 @@ static void reset(struct etcd_arena *arena)
 
 void hf__etcd_arena_init(struct etcd_arena *arena)
 {
-    *arena = (struct etcd_arena){ .allocator = { take, give_back, arena } };
+    *arena = (struct etcd_arena){ .allocator = { messages_take, give_back, arena } };
 }
 
 void hf__etcd_arena_free(struct etcd_arena *arena)

@@ -169,8 +169,8 @@ static unsigned refusals_max(const struct etcd *etcd, const struct etcd_reply *r
     return etcd->settings.servers.user && reply->word == ETCD_TOKEN ? REFUSALS_MAX : 0;
 }
 
-static bool ask_again(struct etcd *etcd, struct etcd_request *request,
-                      const struct etcd_reply *reply)
+static bool request_ask_again(struct etcd *etcd, struct etcd_request *request,
+                              const struct etcd_reply *reply)
 {
     if (reply->word == ETCD_BUSY)
         return is_asked_after_pause(etcd, request);
@@ -194,7 +194,7 @@ static void ended(struct hf_grpc_call *call)
         etcd->peer.failures = 0;
     if (request->answered) { /* `message` has not */
         struct etcd_reply reply = hf__etcd_reply_of(call);
-        if (ask_again(etcd, request, &reply)) {
+        if (request_ask_again(etcd, request, &reply)) {
             hf__etcd_send_waiting(etcd);
             return;
         }

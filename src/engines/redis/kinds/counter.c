@@ -32,14 +32,16 @@ static void begin_counter(struct connection *connection, struct command *command
     hf__command_number(command, RECORD_MS);
 }
 
-static void acquire(struct connection *connection, struct command *command, const struct hf_op *op)
+static void counter_acquire(struct connection *connection, struct command *command,
+                            const struct hf_op *op)
 {
     begin_counter(connection, command, REDIS_COUNTER_TAKE, op);
     hf__command_number(command, op->in.enqueue);
     hf__command_number(command, op->in.permits);
 }
 
-static void release(struct connection *connection, struct command *command, const struct hf_op *op)
+static void counter_release(struct connection *connection, struct command *command,
+                            const struct hf_op *op)
 {
     begin_counter(connection, command, REDIS_COUNTER_RETURN, op);
     hf__command_number(command, hf__known_holds(&op->engine.known));
@@ -47,7 +49,8 @@ static void release(struct connection *connection, struct command *command, cons
     hf__command_number(command, (op->engine.known.now & HF_KNOWN_MAY_COME) != 0);
 }
 
-static void channel(const struct redis *redis, struct command *command, const struct hf_op *op)
+static void counter_channel(const struct redis *redis, struct command *command,
+                            const struct hf_op *op)
 {
     (void)redis;
     hf__keys_channel(command, REDIS_CHANNEL_SEMAPHORE, op->in.name, op->in.name_length);
@@ -92,8 +95,8 @@ static void settled(struct redis *redis, const struct hf_op *op)
 
 const struct redis_kind hf__redis_counter = {
     .queues = true,
-    .acquire = acquire,
-    .release = release,
-    .channel = channel,
+    .acquire = counter_acquire,
+    .release = counter_release,
+    .channel = counter_channel,
     .settled = settled,
 };

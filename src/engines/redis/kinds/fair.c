@@ -18,7 +18,8 @@ static void begin_fair(struct connection *connection, struct command *command,
     hf__redis_add_field(connection->redis, command, op);
 }
 
-static void acquire(struct connection *connection, struct command *command, const struct hf_op *op)
+static void fair_acquire(struct connection *connection, struct command *command,
+                         const struct hf_op *op)
 {
     begin_fair(connection, command, REDIS_FAIR_ACQUIRE, op);
     hf__command_number(command, hf__redis_lease_ms(connection->redis, op));
@@ -30,7 +31,8 @@ static void acquire(struct connection *connection, struct command *command, cons
     hf__command_derived(command, REDIS_CHANNEL_PREFIX, op->in.name, op->in.name_length);
 }
 
-static void release(struct connection *connection, struct command *command, const struct hf_op *op)
+static void fair_release(struct connection *connection, struct command *command,
+                         const struct hf_op *op)
 {
     begin_fair(connection, command, REDIS_FAIR_RELEASE, op);
     hf__command_number(command, REDIS_TOKEN_MS);
@@ -39,7 +41,7 @@ static void release(struct connection *connection, struct command *command, cons
 }
 
 /* Each waiter has its own, by which others' releases call it. */
-static void channel(const struct redis *redis, struct command *command, const struct hf_op *op)
+static void fair_channel(const struct redis *redis, struct command *command, const struct hf_op *op)
 {
     bool braced = memchr(op->in.name, '{', op->in.name_length) != NULL;
     char field[REDIS_FIELD_SIZE];
@@ -49,8 +51,8 @@ static void channel(const struct redis *redis, struct command *command, const st
 }
 
 /* A holder holds it like a mutex. */
-static void extend(struct connection *connection, struct command *command, const struct hf_op *op,
-                   int64_t lease_ms)
+static void fair_extend(struct connection *connection, struct command *command,
+                        const struct hf_op *op, int64_t lease_ms)
 {
     hf__redis_mutex.extend(connection, command, op, lease_ms);
 }
@@ -79,10 +81,10 @@ const struct redis_kind hf__redis_fair = {
     .leased = true,
     .grants = true,
     .renew = REDIS_MUTEX_RENEW,
-    .acquire = acquire,
-    .release = release,
-    .extend = extend,
+    .acquire = fair_acquire,
+    .release = fair_release,
+    .extend = fair_extend,
     .renewal = hf__redis_add_field,
-    .channel = channel,
+    .channel = fair_channel,
     .owner_key = owner_key,
 };

@@ -11,18 +11,21 @@ static void begin_latch(struct connection *connection, struct command *command,
     hf__redis_add_field(connection->redis, command, op);
 }
 
-static void acquire(struct connection *connection, struct command *command, const struct hf_op *op)
+static void latch_acquire(struct connection *connection, struct command *command,
+                          const struct hf_op *op)
 {
     begin_latch(connection, command, REDIS_LATCH_PASS, op);
     hf__command_number(command, op->in.enqueue);
 }
 
-static void release(struct connection *connection, struct command *command, const struct hf_op *op)
+static void latch_release(struct connection *connection, struct command *command,
+                          const struct hf_op *op)
 {
     begin_latch(connection, command, REDIS_LATCH_LEAVE, op);
 }
 
-static void channel(const struct redis *redis, struct command *command, const struct hf_op *op)
+static void latch_channel(const struct redis *redis, struct command *command,
+                          const struct hf_op *op)
 {
     (void)redis;
     hf__keys_channel(command, REDIS_CHANNEL_LATCH, op->in.name, op->in.name_length);
@@ -30,7 +33,7 @@ static void channel(const struct redis *redis, struct command *command, const st
 
 const struct redis_kind hf__redis_latch = {
     .queues = true,
-    .acquire = acquire,
-    .release = release,
-    .channel = channel,
+    .acquire = latch_acquire,
+    .release = latch_release,
+    .channel = latch_channel,
 };

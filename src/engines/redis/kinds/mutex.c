@@ -10,7 +10,8 @@ static void add_queue(const struct redis *redis, struct command *command, const 
     hf__command_own(command, REDIS_QUEUE_PREFIX, op->in.name, op->in.name_length);
 }
 
-static void channel(const struct redis *redis, struct command *command, const struct hf_op *op)
+static void mutex_channel(const struct redis *redis, struct command *command,
+                          const struct hf_op *op)
 {
     (void)redis;
     hf__keys_channel(command, REDIS_CHANNEL_MUTEX, op->in.name, op->in.name_length);
@@ -63,7 +64,8 @@ static const struct redis_many take_many = {
     .add_common = add_take_common,
 };
 
-static void acquire(struct connection *connection, struct command *command, const struct hf_op *op)
+static void mutex_acquire(struct connection *connection, struct command *command,
+                          const struct hf_op *op)
 {
     const struct redis *redis = connection->redis;
     hf__connection_script(connection, command, REDIS_MUTEX_ACQUIRE, take_many.keys);
@@ -88,7 +90,7 @@ static void add_give_common(const struct redis *redis, struct command *command,
 static const struct redis_many give_many = {
     .script = REDIS_MUTEX_RELEASE_MANY,
     .keys = 3,
-    .add_key = { hf__redis_add_lock, channel, add_queue },
+    .add_key = { hf__redis_add_lock, mutex_channel, add_queue },
     .add_common = add_give_common,
 };
 
@@ -108,12 +110,13 @@ static bool may_count_on(const struct redis *redis, const struct hf_op *op)
            hf__loop_now(redis->base.host->loop) - granted_at_ms < REDIS_COUNT_ON_MS;
 }
 
-static void release(struct connection *connection, struct command *command, const struct hf_op *op)
+static void mutex_release(struct connection *connection, struct command *command,
+                          const struct hf_op *op)
 {
     const struct redis *redis = connection->redis;
     hf__connection_script(connection, command, REDIS_MUTEX_RELEASE, 4);
     hf__redis_add_lock(redis, command, op);
-    channel(redis, command, op);
+    mutex_channel(redis, command, op);
     hf__redis_add_token(redis, command, op);
     add_queue(redis, command, op);
     hf__redis_add_field(redis, command, op);
@@ -122,8 +125,8 @@ static void release(struct connection *connection, struct command *command, cons
 
 /* ---- leases ---- */
 
-static void extend(struct connection *connection, struct command *command, const struct hf_op *op,
-                   int64_t lease_ms)
+static void mutex_extend(struct connection *connection, struct command *command,
+                         const struct hf_op *op, int64_t lease_ms)
 {
     hf__connection_script(connection, command, REDIS_MUTEX_EXTEND, 1);
     hf__command_add(command, op->in.name, op->in.name_length);
@@ -135,11 +138,11 @@ const struct redis_kind hf__redis_mutex = {
     .leased = true,
     .grants = true,
     .renew = REDIS_MUTEX_RENEW,
-    .acquire = acquire,
+    .acquire = mutex_acquire,
     .take_many = &take_many,
-    .release = release,
+    .release = mutex_release,
     .give_many = &give_many,
-    .extend = extend,
+    .extend = mutex_extend,
     .renewal = hf__redis_add_field,
-    .channel = channel,
+    .channel = mutex_channel,
 };

@@ -21,7 +21,8 @@ static void add_raise(struct command *command, const struct hf_op *op)
     hf__command_number(command, op->in.mode == HF_READ ? 0 : 1 + raises);
 }
 
-static void acquire(struct connection *connection, struct command *command, const struct hf_op *op)
+static void rw_acquire(struct connection *connection, struct command *command,
+                       const struct hf_op *op)
 {
     if (hf__redis_raises(op)) {
         begin_rw(connection, command, REDIS_RW_RAISE, op);
@@ -37,7 +38,8 @@ static void acquire(struct connection *connection, struct command *command, cons
     hf__command_print(command, "%s", hf__redis_mode_name(op->in.mode));
 }
 
-static void release(struct connection *connection, struct command *command, const struct hf_op *op)
+static void rw_release(struct connection *connection, struct command *command,
+                       const struct hf_op *op)
 {
     begin_rw(connection, command, REDIS_RW_RELEASE, op);
     hf__command_print(command, "%s",
@@ -46,14 +48,14 @@ static void release(struct connection *connection, struct command *command, cons
     add_raise(command, op);
 }
 
-static void channel(const struct redis *redis, struct command *command, const struct hf_op *op)
+static void rw_channel(const struct redis *redis, struct command *command, const struct hf_op *op)
 {
     (void)redis;
     hf__keys_channel(command, REDIS_CHANNEL_RW, op->in.name, op->in.name_length);
 }
 
-static void extend(struct connection *connection, struct command *command, const struct hf_op *op,
-                   int64_t lease_ms)
+static void rw_extend(struct connection *connection, struct command *command,
+                      const struct hf_op *op, int64_t lease_ms)
 {
     hf__redis_lease_script(connection, command, REDIS_RW_EXTEND, op);
     hf__redis_add_field(connection->redis, command, op);
@@ -81,10 +83,10 @@ const struct redis_kind hf__redis_rw = {
     .leased = true,
     .queues = true,
     .renew = REDIS_RW_RENEW,
-    .acquire = acquire,
-    .release = release,
-    .extend = extend,
+    .acquire = rw_acquire,
+    .release = rw_release,
+    .extend = rw_extend,
     .renewal = hf__redis_add_field,
     .pair = pair,
-    .channel = channel,
+    .channel = rw_channel,
 };

@@ -51,7 +51,8 @@ static void begin_semaphore(struct connection *connection, struct command *comma
     hf__semaphore_add_prefix(connection->redis, command, op);
 }
 
-static void acquire(struct connection *connection, struct command *command, const struct hf_op *op)
+static void semaphore_acquire(struct connection *connection, struct command *command,
+                              const struct hf_op *op)
 {
     char key[HF_OWNER_KEY_SIZE];
     owner_key(connection->redis, op, key);
@@ -65,7 +66,8 @@ static void acquire(struct connection *connection, struct command *command, cons
     hf__redis_add_field(connection->redis, command, op);
 }
 
-static void release(struct connection *connection, struct command *command, const struct hf_op *op)
+static void semaphore_release(struct connection *connection, struct command *command,
+                              const struct hf_op *op)
 {
     char key[HF_OWNER_KEY_SIZE];
     owner_key(connection->redis, op, key);
@@ -74,7 +76,8 @@ static void release(struct connection *connection, struct command *command, cons
     hf__command_number(command, op->in.permits);
 }
 
-static void channel(const struct redis *redis, struct command *command, const struct hf_op *op)
+static void semaphore_channel(const struct redis *redis, struct command *command,
+                              const struct hf_op *op)
 {
     (void)redis;
     hf__keys_channel(command, REDIS_CHANNEL_SEMAPHORE, op->in.name, op->in.name_length);
@@ -86,8 +89,8 @@ static void renewal(const struct redis *redis, struct command *command, const st
     hf__command_number(command, op->in.permits);
 }
 
-static void extend(struct connection *connection, struct command *command, const struct hf_op *op,
-                   int64_t lease_ms)
+static void semaphore_extend(struct connection *connection, struct command *command,
+                             const struct hf_op *op, int64_t lease_ms)
 {
     hf__redis_lease_script(connection, command, REDIS_SEMAPHORE_EXTEND, op);
     renewal(connection->redis, command, op);
@@ -104,11 +107,11 @@ const struct redis_kind hf__redis_semaphore = {
     .leased = true,
     .queues = true,
     .renew = REDIS_SEMAPHORE_RENEW,
-    .acquire = acquire,
-    .release = release,
-    .extend = extend,
+    .acquire = semaphore_acquire,
+    .release = semaphore_release,
+    .extend = semaphore_extend,
     .renewal = renewal,
     .pair = pair,
-    .channel = channel,
+    .channel = semaphore_channel,
     .owner_key = owner_key,
 };

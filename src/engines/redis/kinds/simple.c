@@ -41,7 +41,8 @@ static const struct redis_many give_many = {
     .add_key = { hf__redis_add_lock },
 };
 
-static void acquire(struct connection *connection, struct command *command, const struct hf_op *op)
+static void simple_acquire(struct connection *connection, struct command *command,
+                           const struct hf_op *op)
 {
     const struct redis *redis = connection->redis;
     begin_simple(connection, command, REDIS_SIMPLE_ACQUIRE, op);
@@ -62,14 +63,15 @@ static void attach(struct connection *connection, struct command *command, const
         hf__redis_add_field(connection->redis, command, op);
 }
 
-static void release(struct connection *connection, struct command *command, const struct hf_op *op)
+static void simple_release(struct connection *connection, struct command *command,
+                           const struct hf_op *op)
 {
     begin_simple(connection, command, REDIS_SIMPLE_RELEASE, op);
     hf__redis_add_field(connection->redis, command, op);
 }
 
-static void extend(struct connection *connection, struct command *command, const struct hf_op *op,
-                   int64_t lease_ms)
+static void simple_extend(struct connection *connection, struct command *command,
+                          const struct hf_op *op, int64_t lease_ms)
 {
     begin_simple(connection, command, REDIS_SIMPLE_EXTEND, op);
     hf__redis_add_field(connection->redis, command, op);
@@ -79,11 +81,11 @@ static void extend(struct connection *connection, struct command *command, const
 const struct redis_kind hf__redis_simple = {
     .leased = true,
     .renew = REDIS_SIMPLE_RENEW,
-    .acquire = acquire,
+    .acquire = simple_acquire,
     .take_many = &take_many,
     .attach = attach,
-    .release = release,
+    .release = simple_release,
     .give_many = &give_many,
-    .extend = extend,
+    .extend = simple_extend,
     .renewal = hf__redis_add_field,
 };

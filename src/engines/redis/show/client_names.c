@@ -29,7 +29,7 @@ bool hf__client_names_has_tokens(const char *uuid, size_t length)
 /* ---- writing ---- */
 
 /* A name has nothing but what is printed, and no space. */
-static bool is_plain(char byte)
+static bool client_names_is_plain(char byte)
 {
     return byte > ' ' && byte <= '~' && byte != '%';
 }
@@ -41,7 +41,7 @@ void hf__client_names_write_name(char name[REDIS_CONNECTION_NAME_SIZE], const ch
     char *at = name + snprintf(name, REDIS_CONNECTION_NAME_SIZE, NAME_PREFIX "%s:", uuid);
     const char *end = name + REDIS_CONNECTION_NAME_SIZE - sizeof "%00";
     for (; *text && at < end; text++) {
-        if (is_plain(*text)) {
+        if (client_names_is_plain(*text)) {
             *at++ = *text;
             continue;
         }

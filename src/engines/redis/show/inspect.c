@@ -141,7 +141,7 @@ void hf__listing_end(struct listing *listing)
     hf__oneshot_done(&front->base, query);
 }
 
-static void send_look(struct connection *connection, struct redis_request *request)
+static void inspect_send_look(struct connection *connection, struct redis_request *request)
 {
     const struct found *found = request->memory;
     struct command command;
@@ -175,15 +175,15 @@ struct redis_request *hf__listing_look(struct listing *listing, const char *name
     memcpy(found->name, name, length);
     found->length = (uint32_t)length;
     request->memory = found;
-    request->send = send_look;
+    request->send = inspect_send_look;
     request->answered = answered;
     return request;
 }
 
 /* ---- one name ---- */
 
-static void look_answered(struct connection *connection, struct redis_request *request,
-                          const redisReply *reply)
+static void inspect_look_answered(struct connection *connection, struct redis_request *request,
+                                  const redisReply *reply)
 {
     struct listing *listing = request->listing;
     struct hf_oneshot *query = listing->query;
@@ -205,7 +205,7 @@ void hf__listing_look_at_one(struct listing *listing)
 {
     const struct hf_oneshot *query = listing->query;
     struct redis_request *request =
-        hf__listing_look(listing, query->name, query->name_length, look_answered);
+        hf__listing_look(listing, query->name, query->name_length, inspect_look_answered);
     if (request)
         hf__redis_ask(listing->at->front, request, query->name, query->name_length);
     else

@@ -112,7 +112,8 @@ static void member_answered(struct connection *connection, struct redis_request 
         page_seen(listing);
 }
 
-static void look_at(struct redis *redis, struct listing *listing, const char *name, size_t length)
+static void listing_look_at(struct redis *redis, struct listing *listing, const char *name,
+                            size_t length)
 {
     if (length == 0 || length > HF_NAME_MAX || memchr(name, 0, length))
         return;
@@ -129,11 +130,11 @@ static void look_at_owners(struct redis *redis, struct listing *listing, const c
                            size_t length, bool own)
 {
     if (!own)
-        look_at(redis, listing, rest, length);
+        listing_look_at(redis, listing, rest, length);
     else if (*rest == ':')
-        look_at(redis, listing, rest + 1, length - 1);
+        listing_look_at(redis, listing, rest + 1, length - 1);
     if (length > 2 && *rest == '{' && rest[length - 1] == '}' && !memchr(rest + 1, '{', length - 1))
-        look_at(redis, listing, rest + 1, length - 2);
+        listing_look_at(redis, listing, rest + 1, length - 2);
 }
 
 static void look_behind_prefix(struct redis *redis, struct listing *listing, const redisReply *key)
@@ -199,7 +200,7 @@ static void scan(struct listing *listing)
 
 /* ---- connected clients ---- */
 
-static void go_on(struct listing *listing)
+static void listing_go_on(struct listing *listing)
 {
     if (listing->failed)
         hf__listing_end(listing);
@@ -218,7 +219,7 @@ static void clients_answered(struct connection *connection, struct redis_request
     else
         hf__listing_fail(connection, request, reply, listing);
     hf__request_free(connection->redis, request);
-    go_on(listing);
+    listing_go_on(listing);
 }
 
 static void send_clients(struct connection *connection, struct redis_request *request)
@@ -248,7 +249,7 @@ static void count_answered(struct connection *connection, struct redis_request *
     if (request)
         ask_server(listing, request, send_clients, clients_answered);
     else
-        go_on(listing);
+        listing_go_on(listing);
 }
 
 static void send_count(struct connection *connection, struct redis_request *request)
@@ -266,7 +267,7 @@ static void begin_at_server(struct listing *listing)
     if (request)
         ask_server(listing, request, send_count, count_answered);
     else
-        go_on(listing);
+        listing_go_on(listing);
 }
 
 /* ---- beginning and ending ---- */

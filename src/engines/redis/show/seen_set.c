@@ -30,7 +30,7 @@ static struct shown_name **slot_of(const struct shown *shown, uint64_t hash, con
 }
 
 /* A quarter of the slots stays empty. */
-static bool make_room(struct shown *shown)
+static bool seen_set_make_room(struct shown *shown)
 {
     if (shown->count < shown->room / 4 * 3)
         return true;
@@ -52,7 +52,7 @@ static bool make_room(struct shown *shown)
 bool hf__seen_set_add(struct shown *shown, const char *name, size_t length, bool *ret_no_memory)
 {
     uint64_t hash = hf__hash(name, length);
-    *ret_no_memory = !make_room(shown);
+    *ret_no_memory = !seen_set_make_room(shown);
     struct shown_name **slot = *ret_no_memory ? NULL : slot_of(shown, hash, name, length);
     if (!slot || *slot)
         return false; /* mutant: name-is-shown-as-often */

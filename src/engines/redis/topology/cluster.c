@@ -19,7 +19,7 @@
  * nothing. */
 #define ROUNDS_WITHOUT 8u
 
-static struct hf_loop *loop_of(const struct cluster *cluster)
+static struct hf_loop *cluster_loop_of(const struct cluster *cluster)
 {
     return cluster->front->base.host->loop;
 }
@@ -79,12 +79,12 @@ static void begin_round(struct cluster *cluster);
 
 void hf__cluster_want_map(struct cluster *cluster)
 {
-    int64_t now_ms = hf__loop_now(loop_of(cluster));
+    int64_t now_ms = hf__loop_now(cluster_loop_of(cluster));
     int64_t next_ms = cluster->round ? cluster->began_at_ms + MAP_PAUSE_MS : now_ms;
     cluster->wanted = true;
     if (cluster->asking || cluster->again.started)
         return;
-    hf__timer_start(loop_of(cluster), &cluster->again, next_ms > now_ms ? next_ms : now_ms);
+    hf__timer_start(cluster_loop_of(cluster), &cluster->again, next_ms > now_ms ? next_ms : now_ms);
 }
 
 static void again(struct hf_timer *timer)
@@ -207,7 +207,7 @@ static void end_round(struct cluster *cluster)
 }
 
 /* No node knows: a request that has waited for the map is told why the last one did not. */
-static void give_up(struct connection *connection, const redisReply *reply)
+static void cluster_give_up(struct connection *connection, const redisReply *reply)
 {
     struct cluster *cluster = connection->redis->cluster;
     struct hf_link parked, *link;
@@ -276,7 +276,7 @@ static void ask_next(struct cluster *cluster, struct connection *last, const red
     struct redis *node = next_to_ask(cluster);
     struct redis_request *request = node ? hf__request_new(cluster->front) : NULL;
     if (!request) {
-        give_up(last ? last : &cluster->nodes[0]->cmd, reply);
+        cluster_give_up(last ? last : &cluster->nodes[0]->cmd, reply);
         return;
     }
     node->round = node->asked = cluster->round;
@@ -290,7 +290,7 @@ static void begin_round(struct cluster *cluster)
 {
     cluster->wanted = false;
     cluster->asking = true;
-    cluster->began_at_ms = hf__loop_now(loop_of(cluster));
+    cluster->began_at_ms = hf__loop_now(cluster_loop_of(cluster));
     cluster->round++;
     ask_next(cluster, NULL, NULL);
 }
@@ -374,7 +374,7 @@ int hf__cluster_open(struct redis *front, struct redis *(*new_node)(struct redis
 void hf__cluster_close(struct cluster *cluster, void (*disconnect)(struct redis *node))
 {
     struct hf_link *link;
-    hf__timer_stop(loop_of(cluster), &cluster->again);
+    hf__timer_stop(cluster_loop_of(cluster), &cluster->again);
     while ((link = hf__list_pop(&cluster->parked)))
         hf__request_free(cluster->front, hf__request_at(link));
     for (unsigned i = 0; i < cluster->node_count; i++)

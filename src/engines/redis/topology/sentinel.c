@@ -131,7 +131,7 @@ void hf__sentinel_greet(struct connection *link)
     hf__connection_greeted(link);
 }
 
-static bool place(struct connection *search, struct hf_peer_try *ret)
+static bool sentinel_place(struct connection *search, struct hf_peer_try *ret)
 {
     hf__sentinel_place(search->redis, search->redis->sentinel, ret);
     hf__url_write_place(search->master_host, REDIS_HOST_SIZE, ret->place.host, ret->place.port);
@@ -156,7 +156,7 @@ static void ask_one(struct connection *connection)
 void hf__sentinel_find(struct connection *connection)
 {
     static const struct connection_use use = { .store = "Sentinel",
-                                               .place = place,
+                                               .place = sentinel_place,
                                                .greet = hf__sentinel_greet };
     struct redis *redis = connection->redis;
     if (!connection->search && (connection->search = hf__calloc(1, sizeof *connection->search))) {

@@ -15,7 +15,7 @@
 
 #define WATCH_MS 1000
 
-static struct hf_loop *loop_of(const struct redis *redis)
+static struct hf_loop *sentinel_watch_loop_of(const struct redis *redis)
 {
     return redis->base.host->loop;
 }
@@ -84,7 +84,8 @@ static void watch_timer_fired(struct hf_timer *timer)
     struct redis_request *request;
     if (!hf__connection_is_ready(&redis->cmd) && !hf__connection_is_ready(&redis->pubsub))
         return;
-    hf__timer_start(loop_of(redis), timer, hf__loop_now(loop_of(redis)) + WATCH_MS);
+    hf__timer_start(sentinel_watch_loop_of(redis), timer,
+                    hf__loop_now(sentinel_watch_loop_of(redis)) + WATCH_MS);
     if (redis->watch_asks || !(request = hf__request_new(redis)))
         return;
     request->send = hf__sentinel_send_question;
@@ -96,11 +97,12 @@ static void watch_timer_fired(struct hf_timer *timer)
 void hf__sentinel_watch_begin(struct redis *redis)
 {
     if (redis->settings.master && !redis->watch.started)
-        hf__timer_start(loop_of(redis), &redis->watch, hf__loop_now(loop_of(redis)) + WATCH_MS);
+        hf__timer_start(sentinel_watch_loop_of(redis), &redis->watch,
+                        hf__loop_now(sentinel_watch_loop_of(redis)) + WATCH_MS);
 }
 
 /* Begins with the sentinel that has named the master; after a failure the next one has its turn. */
-static bool place(struct connection *link, struct hf_peer_try *ret)
+static bool sentinel_watch_place(struct connection *link, struct hf_peer_try *ret)
 {
     struct redis *redis = link->redis;
     if (link->peer.openings == 0 && link->peer.failures == 0)
@@ -115,7 +117,7 @@ static bool place(struct connection *link, struct hf_peer_try *ret)
 void hf__sentinel_watch_open(struct redis *redis)
 {
     static const struct connection_use use = { .store = "Sentinel",
-                                               .place = place,
+                                               .place = sentinel_watch_place,
                                                .greet = hf__sentinel_greet };
     hf__timer_init(&redis->watch, watch_timer_fired);
     hf__connection_init(&redis->sentinel_link, redis, &use);
@@ -123,6 +125,6 @@ void hf__sentinel_watch_open(struct redis *redis)
 
 void hf__sentinel_watch_close(struct redis *redis)
 {
-    hf__timer_stop(loop_of(redis), &redis->watch);
+    hf__timer_stop(sentinel_watch_loop_of(redis), &redis->watch);
     hf__connection_close(&redis->sentinel_link);
 }

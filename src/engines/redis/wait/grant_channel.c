@@ -22,7 +22,7 @@ void hf__grant_channel_init(struct redis *redis)
         hf__link_init(&inbox->waiters[i]);
 }
 
-static struct hf_link *bucket_of(struct redis *redis, uint64_t claim)
+static struct hf_link *grant_channel_bucket_of(struct redis *redis, uint64_t claim)
 {
     return &redis->inbox.waiters[claim % REDIS_INBOX_BUCKETS];
 }
@@ -49,7 +49,7 @@ void hf__grant_channel_join(struct redis *redis, struct hf_op *op)
     if (!waiter || hf__link_linked(&waiter->in_inbox))
         return;
     hf__timer_init(&waiter->look, look_timer_fired);
-    hf__list_append(bucket_of(redis, op->engine.word[0]), &waiter->in_inbox);
+    hf__list_append(grant_channel_bucket_of(redis, op->engine.word[0]), &waiter->in_inbox);
     begin_listening(redis);
     hf__pubsub_heartbeat_hurry(redis);
 }
@@ -92,7 +92,7 @@ void hf__grant_channel_confirmed(struct redis *redis)
 /* The op is gone: it has given up, and the release that it asked for passes the lock on. */
 static struct waiter *find_waiter(struct redis *redis, uint64_t claim)
 {
-    HF_LIST_FOREACH (link, following, bucket_of(redis, claim)) {
+    HF_LIST_FOREACH (link, following, grant_channel_bucket_of(redis, claim)) {
         struct waiter *waiter = HF_CONTAINER(link, struct waiter, in_inbox);
         if (waiter->op->engine.word[0] == claim)
             return waiter;
@@ -102,7 +102,7 @@ static struct waiter *find_waiter(struct redis *redis, uint64_t claim)
 
 /* False: no such number stands there, or none that is followed by `end`. What scans by a format
  * costs more, as long as the one that is told waits. */
-static bool read_number(const char **text, char end, int64_t *number)
+static bool grant_channel_read_number(const char **text, char end, int64_t *number)
 {
     char *after;
     if (**text < '0' || **text > '9')
@@ -117,8 +117,9 @@ void hf__grant_channel_heard(struct redis *redis, const char *message)
 {
     struct hf_loop *loop = redis->base.host->loop;
     int64_t claim, token, lease_ms;
-    if (!read_number(&message, ' ', &claim) || !read_number(&message, ' ', &token) ||
-        !read_number(&message, 0, &lease_ms))
+    if (!grant_channel_read_number(&message, ' ', &claim) ||
+        !grant_channel_read_number(&message, ' ', &token) ||
+        !grant_channel_read_number(&message, 0, &lease_ms))
         return;
     struct waiter *waiter = find_waiter(redis, (uint64_t)claim);
     if (!waiter)

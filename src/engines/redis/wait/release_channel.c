@@ -22,7 +22,8 @@ struct channel {
     char name[];
 };
 
-static struct channel **bucket_of(struct redis *redis, const char *name, size_t length)
+static struct channel **release_channel_bucket_of(struct redis *redis, const char *name,
+                                                  size_t length)
 {
     uint64_t hash = hf__hash(name, length);
     return &redis->channels[hash % REDIS_CHANNEL_BUCKETS];
@@ -31,7 +32,7 @@ static struct channel **bucket_of(struct redis *redis, const char *name, size_t 
 /* Where it is linked in, or NULL. */
 static struct channel **find_channel(struct redis *redis, const char *name, size_t length)
 {
-    struct channel **at = bucket_of(redis, name, length);
+    struct channel **at = release_channel_bucket_of(redis, name, length);
     for (; *at; at = &(*at)->next)
         if ((*at)->length == length && memcmp((*at)->name, name, length) == 0)
             return at;
@@ -56,7 +57,7 @@ static struct channel *add(struct redis *redis, const char *name, size_t length)
     struct channel *channel = hf__calloc(1, sizeof *channel + length);
     if (!channel)
         return NULL;
-    struct channel **bucket = bucket_of(redis, name, length);
+    struct channel **bucket = release_channel_bucket_of(redis, name, length);
     hf__link_init(&channel->waiters);
     memcpy(channel->name, name, length);
     channel->length = length;

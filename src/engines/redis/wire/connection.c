@@ -46,7 +46,7 @@ void hf__connection_fail(struct connection *connection)
     hf__pipeline_fail(&connection->pipeline, true);
 }
 
-static void failed(struct hf_peer *peer, enum hf_peer_state was)
+static void connection_failed(struct hf_peer *peer, enum hf_peer_state was)
 {
     struct connection *connection = connection_of(peer);
     if (connection->use->failed)
@@ -194,7 +194,7 @@ static void take_bytes(struct hf_peer *peer, const char *bytes, size_t length)
 
 /* ---- opening ---- */
 
-static bool place(struct hf_peer *peer, struct hf_peer_try *ret)
+static bool connection_place(struct hf_peer *peer, struct hf_peer_try *ret)
 {
     struct connection *connection = connection_of(peer);
     ret->limit_ms = 0; /* each request of the handshake has the limit of requests */
@@ -214,7 +214,7 @@ static void send_early(struct connection *connection)
     }
 }
 
-static void greet(struct hf_peer *peer)
+static void connection_greet(struct hf_peer *peer)
 {
     struct connection *connection = connection_of(peer);
     redisReaderFree(connection->reader);
@@ -241,7 +241,7 @@ void hf__connection_greeted(struct connection *connection)
     }
 }
 
-static bool needed(struct hf_peer *peer)
+static bool connection_needed(struct hf_peer *peer)
 {
     const struct connection *connection = connection_of(peer);
     return !hf__list_empty(&connection->pipeline.waiting) ||
@@ -250,7 +250,7 @@ static bool needed(struct hf_peer *peer)
 
 /* ---- beginning and ending ---- */
 
-static int64_t oldest(struct hf_peer *peer)
+static int64_t connection_oldest(struct hf_peer *peer)
 {
     struct connection *connection = connection_of(peer);
     if (peer->state == HF_PEER_READY && connection->use->oldest_ms)
@@ -261,8 +261,9 @@ static int64_t oldest(struct hf_peer *peer)
 void hf__connection_init(struct connection *connection, struct redis *redis,
                          const struct connection_use *use)
 {
-    static const struct hf_peer_callbacks callbacks = { place,  greet,  take_bytes,
-                                                        failed, needed, oldest };
+    static const struct hf_peer_callbacks callbacks = { connection_place,  connection_greet,
+                                                        take_bytes,        connection_failed,
+                                                        connection_needed, connection_oldest };
     connection->redis = redis;
     connection->use = use;
     hf__peer_init(&connection->peer,

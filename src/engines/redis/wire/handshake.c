@@ -9,8 +9,9 @@
 
 #include <string.h>
 
-static void greet(struct connection *connection, struct command *command,
-                  void (*answered)(struct connection *, struct redis_request *, const redisReply *))
+static void handshake_greet(struct connection *connection, struct command *command,
+                            void (*answered)(struct connection *, struct redis_request *,
+                                             const redisReply *))
 {
     struct redis_request *request = hf__request_new(connection->redis);
     if (!request) {
@@ -75,7 +76,7 @@ static void authenticate(struct connection *connection)
     if (settings->user)
         hf__command_add(&command, settings->user, strlen(settings->user));
     hf__command_add(&command, settings->password, strlen(settings->password));
-    greet(connection, &command, authenticated);
+    handshake_greet(connection, &command, authenticated);
 }
 
 /* A server has 16 databases, or as many as its configuration says: the URL is wrong. */
@@ -96,7 +97,7 @@ static void select_database(struct connection *connection)
         return;
     hf__command_begin(&command, "SELECT");
     hf__command_number(&command, connection->redis->settings.database);
-    greet(connection, &command, selected);
+    handshake_greet(connection, &command, selected);
 }
 
 static void say_name(struct connection *connection)
@@ -108,7 +109,7 @@ static void say_name(struct connection *connection)
     hf__command_begin(&command, "CLIENT");
     hf__command_print(&command, "SETNAME");
     hf__command_print(&command, "%s", name);
-    greet(connection, &command, hf__request_ignored);
+    handshake_greet(connection, &command, hf__request_ignored);
 }
 
 static void role_answered(struct connection *connection, struct redis_request *request,
@@ -130,7 +131,7 @@ static void ask_role(struct connection *connection)
     if (!connection->redis->settings.master)
         return;
     hf__command_begin(&command, "ROLE");
-    greet(connection, &command, role_answered);
+    handshake_greet(connection, &command, role_answered);
 }
 
 /* Where the user may not call CLIENT, it is not known whether the last connection has ended. */
@@ -150,7 +151,7 @@ static void kill_last_one(struct connection *connection)
     hf__command_print(&command, "KILL");
     hf__command_print(&command, "ID");
     hf__command_print(&command, "%llu", (unsigned long long)connection->server_id);
-    greet(connection, &command, kill_answered);
+    handshake_greet(connection, &command, kill_answered);
 }
 
 static void sharded_answered(struct connection *connection, struct redis_request *request,
@@ -178,7 +179,7 @@ static void ask_channels(struct connection *connection)
         return;
     hf__command_begin(&command, "PUBSUB");
     hf__command_print(&command, "SHARDNUMSUB");
-    greet(connection, &command, sharded_answered);
+    handshake_greet(connection, &command, sharded_answered);
 }
 
 static void ask_id(struct connection *connection)
@@ -186,7 +187,7 @@ static void ask_id(struct connection *connection)
     struct command command;
     hf__command_begin(&command, "CLIENT");
     hf__command_print(&command, "ID");
-    greet(connection, &command, last_answered);
+    handshake_greet(connection, &command, last_answered);
 }
 
 /* A server that does not say which run of itself it is may be the same as before. */
@@ -222,7 +223,7 @@ static void ask_run(struct connection *connection)
     struct command command;
     hf__command_begin(&command, "INFO");
     hf__command_print(&command, "server");
-    greet(connection, &command, run_answered);
+    handshake_greet(connection, &command, run_answered);
     if (!connection->server_id)
         ask_id(connection);
 }

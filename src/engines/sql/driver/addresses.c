@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static struct hf_loop *loop_of(const struct sql_addresses *addresses)
+static struct hf_loop *addresses_loop_of(const struct sql_addresses *addresses)
 {
     return addresses->host->loop;
 }
@@ -33,10 +33,10 @@ static void stop_looking_up(struct sql_addresses *addresses)
     addresses->looked_up = NULL;
 }
 
-static void give_up(struct sql_addresses *addresses, const char *why)
+static void addresses_give_up(struct sql_addresses *addresses, const char *why)
 {
     stop_looking_up(addresses);
-    hf__timer_stop(loop_of(addresses), &addresses->share);
+    hf__timer_stop(addresses_loop_of(addresses), &addresses->share);
     addresses->events->given_up(addresses, why);
 }
 
@@ -55,7 +55,7 @@ static void try_address(struct sql_addresses *addresses)
 {
     const struct addrinfo *address = address_at(addresses, addresses->next);
     char port[8] = "0";
-    int64_t now_ms = hf__loop_now(loop_of(addresses));
+    int64_t now_ms = hf__loop_now(addresses_loop_of(addresses));
     int64_t left_ms = addresses->until_ms - now_ms;
     getnameinfo(address->ai_addr, address->ai_addrlen, addresses->text, sizeof addresses->text,
                 port, sizeof port, NI_NUMERICHOST | NI_NUMERICSERV);
@@ -65,7 +65,8 @@ static void try_address(struct sql_addresses *addresses)
     addresses->route->first = addresses->next;
     int64_t share_ms = left_ms / (int64_t)addresses->untried;
     addresses->untried--;
-    hf__timer_start(loop_of(addresses), &addresses->share, hf__clock_add(now_ms, share_ms));
+    hf__timer_start(addresses_loop_of(addresses), &addresses->share,
+                    hf__clock_add(now_ms, share_ms));
     addresses->events->attempt(addresses);
 }
 
@@ -83,8 +84,8 @@ static void share_is_over(struct hf_timer *timer)
     if (addresses->untried > 0)
         try_address(addresses);
     else
-        give_up(addresses,
-                addresses->count ? "no connection in time" : "its name is not found in time");
+        addresses_give_up(addresses, addresses->count ? "no connection in time"
+                                                      : "its name is not found in time");
 }
 
 /* ---- finding them ---- */
@@ -108,7 +109,7 @@ static void looked_up(uv_async_t *handle)
     }
     snprintf(words, sizeof words, "the host's name cannot be looked up: %s",
              status ? uv_strerror(status) : "no address");
-    give_up(addresses, words);
+    addresses_give_up(addresses, words);
 }
 
 static void look_up(struct sql_addresses *addresses)
@@ -118,7 +119,7 @@ static void look_up(struct sql_addresses *addresses)
     int code = handle ? uv_async_init(addresses->host->uv, handle, looked_up) : UV_ENOMEM;
     if (code != 0) {
         free(handle);
-        give_up(addresses, "out of memory for a look-up");
+        addresses_give_up(addresses, "out of memory for a look-up");
         return;
     }
     handle->data = addresses;
@@ -126,10 +127,10 @@ static void look_up(struct sql_addresses *addresses)
     code =
         hf__lookup_begin(&addresses->route->lookups, place->host, place->port, &addresses->lookup);
     if (code != 0) {
-        give_up(addresses, uv_strerror(code));
+        addresses_give_up(addresses, uv_strerror(code));
         return;
     }
-    loop_of(addresses)->watches_more = true;
+    addresses_loop_of(addresses)->watches_more = true;
     hf__lookup_listen(addresses->lookup, handle);
 }
 
@@ -145,7 +146,7 @@ static void begin_later(struct hf_timer *timer)
 {
     struct sql_addresses *addresses = HF_CONTAINER(timer, struct sql_addresses, share);
     hf__timer_init(timer, share_is_over);
-    hf__timer_start(loop_of(addresses), timer, addresses->until_ms);
+    hf__timer_start(addresses_loop_of(addresses), timer, addresses->until_ms);
     if (!is_address(addresses->place->host)) {
         look_up(addresses);
         return;
@@ -172,7 +173,7 @@ void hf__addresses_begin(struct sql_addresses *addresses, const struct hf_host *
 
 void hf__addresses_proved(struct sql_addresses *addresses)
 {
-    hf__timer_stop(loop_of(addresses), &addresses->share);
+    hf__timer_stop(addresses_loop_of(addresses), &addresses->share);
     addresses->route->first = addresses->at;
 }
 
@@ -181,7 +182,7 @@ void hf__addresses_end(struct sql_addresses *addresses)
     if (!addresses->host)
         return;
     stop_looking_up(addresses);
-    hf__timer_stop(loop_of(addresses), &addresses->share);
+    hf__timer_stop(addresses_loop_of(addresses), &addresses->share);
     if (addresses->found)
         freeaddrinfo(addresses->found);
     addresses->found = NULL;

@@ -35,7 +35,7 @@ static struct mysql_connection *connection_of(struct sql_connection *base)
     return HF_CONTAINER(base, struct mysql_connection, base);
 }
 
-static struct hf_loop *loop_of(const struct mysql_connection *connection)
+static struct hf_loop *mysql_loop_of(const struct mysql_connection *connection)
 {
     return connection->base.host->loop;
 }
@@ -75,8 +75,8 @@ static void end(struct mysql_connection *connection, const struct sql_failure *w
 {
     connection->is_broken = true;
     hf__addresses_end(&connection->addresses);
-    hf__timer_stop(loop_of(connection), &connection->limit);
-    hf__timer_stop(loop_of(connection), &connection->ear_again);
+    hf__timer_stop(mysql_loop_of(connection), &connection->limit);
+    hf__timer_stop(mysql_loop_of(connection), &connection->ear_again);
     /* `begun`: the thread may be executing the first of them. */
     struct hf_link *link;
     struct sql_failure lost = *why;
@@ -110,7 +110,7 @@ static void session_changed(uv_async_t *handle)
     pthread_mutex_unlock(&session->mutex);
     if (ready && !connection->is_ready) {
         connection->is_ready = true;
-        hf__timer_stop(loop_of(connection), &connection->limit);
+        hf__timer_stop(mysql_loop_of(connection), &connection->limit);
         if (!connection->at.socket)
             hf__addresses_proved(&connection->addresses);
         connection->base.events->ready(connection->base.arg);
@@ -157,8 +157,8 @@ static void open_ear(struct hf_timer *timer)
     connection->ear = hf__mysql_session_open(connection->base.settings, &connection->at,
                                              connection->channel, &connection->ear_changed);
     if (!connection->ear)
-        hf__timer_start(loop_of(connection), timer,
-                        hf__loop_now(loop_of(connection)) + EAR_PAUSE_MS);
+        hf__timer_start(mysql_loop_of(connection), timer,
+                        hf__loop_now(mysql_loop_of(connection)) + EAR_PAUSE_MS);
 }
 
 /* Without an ear the engine polls. One that was lost comes back. */
@@ -177,8 +177,8 @@ static void ear_changed(uv_async_t *handle)
     if (broken) {
         leave_ear(connection);
         if (ready)
-            hf__timer_start(loop_of(connection), &connection->ear_again,
-                            hf__loop_now(loop_of(connection)) + EAR_PAUSE_MS);
+            hf__timer_start(mysql_loop_of(connection), &connection->ear_again,
+                            hf__loop_now(mysql_loop_of(connection)) + EAR_PAUSE_MS);
     }
     if (connection->listening && (ready || broken))
         answer_listen(connection, ready ? NULL : &why);
@@ -227,7 +227,7 @@ static bool open_session(struct mysql_connection *connection)
 
 /* The library checks the name that it is given against the certificate. So it looks that name up
  * by itself where it checks, and goes through the addresses, with a share for each. */
-static void attempt(struct sql_addresses *addresses)
+static void mysql_attempt(struct sql_addresses *addresses)
 {
     struct mysql_connection *connection =
         HF_CONTAINER(addresses, struct mysql_connection, addresses);
@@ -285,7 +285,7 @@ static struct sql_connection *open_connection(const struct hf_host *host,
                                               const struct sql_place *place,
                                               const struct sql_events *events, void *arg)
 {
-    static const struct sql_address_events address_events = { attempt, given_up };
+    static const struct sql_address_events address_events = { mysql_attempt, given_up };
     struct mysql_connection *connection = new_connection(host, settings, place, events, arg);
     if (!connection)
         return NULL;
@@ -314,7 +314,7 @@ static void run(struct sql_connection *base, struct sql_request *request)
     if (!job) {
         connection->failed_here = "out of memory for a request";
         connection->never_sent = request;
-        hf__loop_defer(loop_of(connection), &connection->failing);
+        hf__loop_defer(mysql_loop_of(connection), &connection->failing);
         return;
     }
     hf__mysql_session_ask(connection->session, job);
@@ -335,7 +335,7 @@ static void listen_to(struct sql_connection *base, const char *channel, struct s
         open_ear(&connection->ear_again);
     if (!connection->ear) {
         connection->failed_here = "out of memory for a connection";
-        hf__loop_defer(loop_of(connection), &connection->failing);
+        hf__loop_defer(mysql_loop_of(connection), &connection->failing);
     }
 }
 
@@ -344,8 +344,8 @@ static void close_connection(struct sql_connection *base)
     struct mysql_connection *connection = connection_of(base);
     connection->closed = true;
     hf__addresses_end(&connection->addresses);
-    hf__timer_stop(loop_of(connection), &connection->limit);
-    hf__timer_stop(loop_of(connection), &connection->ear_again);
+    hf__timer_stop(mysql_loop_of(connection), &connection->limit);
+    hf__timer_stop(mysql_loop_of(connection), &connection->ear_again);
     hf__link_remove(&connection->failing.link);
     leave_ear(connection);
     while (hf__list_pop(&connection->asked))
@@ -357,7 +357,7 @@ static void close_connection(struct sql_connection *base)
     uv_close((uv_handle_t *)&connection->changed, free_connection);
 }
 
-static void forked(struct sql_connection *base)
+static void mysql_forked(struct sql_connection *base)
 {
     struct mysql_connection *connection = connection_of(base);
     if (connection->session)
@@ -379,6 +379,6 @@ const struct sql_driver hf__sql_mysql = {
     .run = run,
     .listen = listen_to,
     .close = close_connection,
-    .forked = forked,
+    .forked = mysql_forked,
     .version = version,
 };

@@ -33,7 +33,7 @@ void hf__mysql_notify_later(struct mysql_session *session, const char *channel, 
     session->channel_count++;
 }
 
-static bool is_plain(const char *name)
+static bool mysql_notify_is_plain(const char *name)
 {
     return name[strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_")] == '\0';
 }
@@ -44,7 +44,7 @@ static void notify(struct mysql_session *session, const char *channel)
     HF_POINT("sql:message");
     snprintf(words, sizeof words, "KILL QUERY COALESCE(IS_USED_LOCK('%s'), 0)", channel);
     /* That no session has the name, or another user's has, is no matter. */
-    if (is_plain(channel) && mysql_query(session->mysql, words) != 0)
+    if (mysql_notify_is_plain(channel) && mysql_query(session->mysql, words) != 0)
         return;
 }
 
@@ -68,7 +68,7 @@ static bool run(struct mysql_session *session, const char *words)
     return true;
 }
 
-static void tell(struct mysql_session *session, bool ready)
+static void mysql_notify_tell(struct mysql_session *session, bool ready)
 {
     pthread_mutex_lock(&session->mutex);
     session->ready = true;
@@ -122,12 +122,12 @@ bool hf__mysql_listen(struct mysql_session *session)
     bool interrupted;
     if (!take_channel(session))
         return false;
-    tell(session, true);
+    mysql_notify_tell(session, true);
     while (wait_once(session, &interrupted)) {
         if (session->ended)
             return true;
         if (interrupted)
-            tell(session, false);
+            mysql_notify_tell(session, false);
     }
     return false;
 }

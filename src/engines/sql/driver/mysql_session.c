@@ -78,7 +78,7 @@ static void free_jobs(struct hf_link *jobs)
         hf__mysql_job_free(HF_CONTAINER(link, struct mysql_job, link));
 }
 
-static void let_go(struct mysql_session *session)
+static void mysql_session_let_go(struct mysql_session *session)
 {
     pthread_mutex_lock(&session->mutex);
     bool last = --session->users == 0;
@@ -356,7 +356,7 @@ static void *run_session(void *arg)
     }
     if (session->busy)
         close_library(session);
-    let_go(session);
+    mysql_session_let_go(session);
     mysql_thread_end();
     return NULL;
 }
@@ -374,7 +374,7 @@ static bool start_thread(struct mysql_session *session)
 
 /* ---- for the loop ---- */
 
-static bool copy_text(char **to, const char *from)
+static bool mysql_session_copy_text(char **to, const char *from)
 {
     *to = from ? hf__copy_text(from) : NULL;
     return *to || !from;
@@ -391,13 +391,14 @@ static bool copy_settings(struct mysql_session *session, const struct sql_settin
     session->tls = settings->tls;
     session->keeps_time_zone = settings->layout != NULL;
     session->waits = settings->sessions > 0;
-    return copy_text(&session->host, place->socket ? NULL : place->host) &&
-           copy_text(&session->socket, place->socket) &&
-           copy_text(&session->user, settings->user) &&
-           copy_text(&session->password, settings->password) &&
-           copy_text(&session->database, settings->database) &&
-           copy_text(&session->ca, settings->ca) && copy_text(&session->cert, settings->cert) &&
-           copy_text(&session->key, settings->key);
+    return mysql_session_copy_text(&session->host, place->socket ? NULL : place->host) &&
+           mysql_session_copy_text(&session->socket, place->socket) &&
+           mysql_session_copy_text(&session->user, settings->user) &&
+           mysql_session_copy_text(&session->password, settings->password) &&
+           mysql_session_copy_text(&session->database, settings->database) &&
+           mysql_session_copy_text(&session->ca, settings->ca) &&
+           mysql_session_copy_text(&session->cert, settings->cert) &&
+           mysql_session_copy_text(&session->key, settings->key);
 }
 
 struct mysql_session *hf__mysql_session_open(const struct sql_settings *settings,
@@ -421,7 +422,7 @@ struct mysql_session *hf__mysql_session_open(const struct sql_settings *settings
     if (session->wake >= 0 && copy_settings(session, settings, place) && start_thread(session))
         return session;
     session->users = 1;
-    let_go(session);
+    mysql_session_let_go(session);
     return NULL;
 }
 
@@ -478,7 +479,7 @@ void hf__mysql_session_leave(struct mysql_session *session)
         pthread_join(session->thread, NULL);
     else
         pthread_detach(session->thread);
-    let_go(session);
+    mysql_session_let_go(session);
 }
 
 void hf__mysql_session_forked(struct mysql_session *session)

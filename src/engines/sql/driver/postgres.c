@@ -18,7 +18,7 @@ static struct pg *pg_of(struct sql_connection *connection)
     return HF_CONTAINER(connection, struct pg, base);
 }
 
-static struct hf_loop *loop_of(const struct pg *pg)
+static struct hf_loop *postgres_loop_of(const struct pg *pg)
 {
     return pg->base.host->loop;
 }
@@ -77,7 +77,7 @@ static void watch(struct pg *pg, int events)
         stop_watching(pg);
     if (!pg->poll && !begin_watching(pg, fd))
         return;
-    loop_of(pg)->watches_more = true;
+    postgres_loop_of(pg)->watches_more = true;
     if (uv_poll_start(pg->poll, events, descriptor_ready) != 0)
         break_for(pg, SQL_LIMIT, "the connection cannot be watched");
 }
@@ -137,10 +137,10 @@ static void break_off(struct pg *pg, const struct sql_failure *why)
     pg->state = PG_BROKEN;
     stop_watching(pg);
     hf__addresses_end(&pg->addresses);
-    hf__timer_stop(loop_of(pg), &pg->limit);
+    hf__timer_stop(postgres_loop_of(pg), &pg->limit);
     hf__link_remove(&pg->begin.link);
     hf__task_init(&pg->begin, tell_broken);
-    hf__loop_defer(loop_of(pg), &pg->begin);
+    hf__loop_defer(postgres_loop_of(pg), &pg->begin);
 }
 
 static void close_postgres(struct sql_connection *connection)
@@ -149,7 +149,7 @@ static void close_postgres(struct sql_connection *connection)
     pg->closed = true;
     stop_watching(pg);
     hf__addresses_end(&pg->addresses);
-    hf__timer_stop(loop_of(pg), &pg->limit);
+    hf__timer_stop(postgres_loop_of(pg), &pg->limit);
     hf__link_remove(&pg->flush.link);
     if (pg->pg)
         PQfinish(pg->pg);
@@ -158,7 +158,7 @@ static void close_postgres(struct sql_connection *connection)
     hf__task_init(&pg->begin, free_later);
     /* Inside of an event, its caller still looks at the connection. */
     if (pg->inside)
-        hf__loop_defer(loop_of(pg), &pg->begin);
+        hf__loop_defer(postgres_loop_of(pg), &pg->begin);
     else
         free_pg(pg);
 }
@@ -183,7 +183,7 @@ static void send_text(struct pg *pg, const char *text, struct sql_request *reque
 static void is_usable(struct pg *pg)
 {
     pg->state = PG_READY;
-    hf__timer_stop(loop_of(pg), &pg->limit);
+    hf__timer_stop(postgres_loop_of(pg), &pg->limit);
     if (!pg->base.place->socket)
         hf__addresses_proved(&pg->addresses);
     pg->base.events->ready(pg->base.arg);
@@ -293,7 +293,7 @@ static void ignore_notice(void *arg, const PGresult *notice)
     (void)arg, (void)notice;
 }
 
-static void greet(struct pg *pg)
+static void postgres_greet(struct pg *pg)
 {
     pg->state = PG_GREETING;
     if (PQsetnonblocking(pg->pg, 1) != 0 || !PQenterPipelineMode(pg->pg)) {
@@ -316,7 +316,7 @@ static void go_on_connecting(struct pg *pg)
     stop_watching(pg);
     PostgresPollingStatusType status = PQconnectPoll(pg->pg);
     if (status == PGRES_POLLING_OK) {
-        greet(pg);
+        postgres_greet(pg);
     } else if (status == PGRES_POLLING_FAILED) {
         struct sql_failure why;
         hf__pg_failure_of_connection(&why, pg->pg);
@@ -443,7 +443,7 @@ static void connect_to(struct pg *pg, const char *address, unsigned port_number)
     watch(pg, UV_WRITABLE);
 }
 
-static void attempt(struct sql_addresses *addresses)
+static void postgres_attempt(struct sql_addresses *addresses)
 {
     struct pg *pg = HF_CONTAINER(addresses, struct pg, addresses);
     stop_watching(pg);
@@ -475,7 +475,7 @@ static struct sql_connection *open_postgres(const struct hf_host *host,
                                             const struct sql_place *place,
                                             const struct sql_events *events, void *arg)
 {
-    static const struct sql_address_events address_events = { attempt, given_up };
+    static const struct sql_address_events address_events = { postgres_attempt, given_up };
     struct pg *pg = hf__calloc(1, sizeof *pg);
     if (!pg)
         return NULL;

@@ -55,20 +55,20 @@ static void close_sessions(struct hf_engine *engine, void (*closed)(void *arg), 
     closed(arg);
 }
 
-static void oneshot(struct hf_engine *engine, struct hf_oneshot *oneshot)
+static void engine_oneshot(struct hf_engine *engine, struct hf_oneshot *engine_oneshot)
 {
     struct sessions *all = (struct sessions *)engine;
-    if (oneshot->verb == HF_ONESHOT_INSPECT)
-        hf__session_show(all, oneshot);
-    else if (oneshot->verb == HF_ONESHOT_BREAK)
-        hf__session_break(all, oneshot);
-    else if (oneshot->verb == HF_ONESHOT_RENEW)
-        hf__session_extend(all, oneshot);
+    if (engine_oneshot->verb == HF_ONESHOT_INSPECT)
+        hf__session_show(all, engine_oneshot);
+    else if (engine_oneshot->verb == HF_ONESHOT_BREAK)
+        hf__session_break(all, engine_oneshot);
+    else if (engine_oneshot->verb == HF_ONESHOT_RENEW)
+        hf__session_extend(all, engine_oneshot);
     else
-        hf__session_diagnose(all, oneshot);
+        hf__session_diagnose(all, engine_oneshot);
 }
 
-static void forked(struct hf_engine *engine)
+static void engine_forked(struct hf_engine *engine)
 {
     struct sessions *all = (struct sessions *)engine;
     for (unsigned i = 0; i < all->seat_count; i++)
@@ -76,7 +76,7 @@ static void forked(struct hf_engine *engine)
             all->seats[i].connection->driver->forked(all->seats[i].connection);
 }
 
-static void explain_silence(struct hf_engine *engine, struct hf_op *op, hf_error **error)
+static void engine_explain_silence(struct hf_engine *engine, struct hf_op *op, hf_error **error)
 {
     (void)op;
     hf__peer_why_silent(&((struct sessions *)engine)->seats[0].peer, error);
@@ -95,7 +95,7 @@ static const char *const no_schemes[] = { NULL };
 #define COMMON                                                                                     \
     .schemes = no_schemes, .open = open_no_engine, .close = close_sessions,                        \
     .attempt = hf__session_attempt, .release = hf__session_release, .renew = hf__session_renew,    \
-    .oneshot = oneshot, .forked = forked, .why_silent = explain_silence
+    .oneshot = engine_oneshot, .forked = engine_forked, .why_silent = engine_explain_silence
 
 #define CAPS (HF_CAP_MUTEX | HF_CAP_FAIR | HF_CAP_TOKEN | HF_CAP_INSPECT | HF_CAP_BREAK)
 

@@ -23,8 +23,8 @@ static int64_t number_of(const uint8_t *bytes, bool big_endian)
     return (int64_t)number;
 }
 
-static bool read_number(const char *text, const char *end, int base, int64_t min, int64_t max,
-                        int64_t *ret)
+static bool key_read_number(const char *text, const char *end, int base, int64_t min, int64_t max,
+                            int64_t *ret)
 {
     char copy[24], *stop;
     size_t length = (size_t)(end - text);
@@ -48,9 +48,9 @@ static bool number_key(struct session_key *key, const char *name, size_t length)
     const char *colon = memchr(name, ':', length), *end = name + length;
     key->pair = colon != NULL;
     if (!colon)
-        return read_number(name, end, 10, INT64_MIN, INT64_MAX, &key->number);
-    return read_number(name, colon, 10, INT32_MIN, INT32_MAX, &key->number) &&
-           read_number(colon + 1, end, 10, INT32_MIN, INT32_MAX, &key->second);
+        return key_read_number(name, end, 10, INT64_MIN, INT64_MAX, &key->number);
+    return key_read_number(name, colon, 10, INT32_MIN, INT32_MAX, &key->number) &&
+           key_read_number(colon + 1, end, 10, INT32_MIN, INT32_MAX, &key->second);
 }
 
 static bool is_short_ascii(const char *name, size_t length)
@@ -64,9 +64,10 @@ static bool is_short_ascii(const char *name, size_t length)
 static bool hexadecimal_key(struct session_key *key, const char *name, size_t length)
 {
     if (length == 16)
-        return read_number(name, name + 16, 16, 0, 0, &key->number);
-    if (length != 17 || name[8] != ',' || !read_number(name, name + 8, 16, 0, 0, &key->number) ||
-        !read_number(name + 9, name + 17, 16, 0, 0, &key->second))
+        return key_read_number(name, name + 16, 16, 0, 0, &key->number);
+    if (length != 17 || name[8] != ',' ||
+        !key_read_number(name, name + 8, 16, 0, 0, &key->number) ||
+        !key_read_number(name + 9, name + 17, 16, 0, 0, &key->second))
         return false;
     key->number = (int32_t)key->number;
     key->second = (int32_t)key->second;
@@ -119,7 +120,7 @@ static bool postgres_key(struct session_key *key, enum session_key_form form, co
 /* ---- MySQL and MariaDB ---- */
 
 /* The same for every server, whatever it does with case, accents and spaces. */
-static bool is_plain(const char *name, size_t length)
+static bool key_is_plain(const char *name, size_t length)
 {
     for (size_t i = 0; i < length; i++)
         if (name[i] < ' ' || name[i] > '~' || (name[i] >= 'A' && name[i] <= 'Z'))
@@ -171,7 +172,7 @@ static bool mysql_key(struct session_key *key, enum session_key_form form, const
     int64_t number;
     switch (form) {
     case SESSION_KEY_NUMBER:
-        if (!read_number(name, name + length, 10, 0, INT64_MAX, &number))
+        if (!key_read_number(name, name + length, 10, 0, INT64_MAX, &number))
             return false;
         memcpy(key->text, name, length);
         return true;
@@ -185,7 +186,7 @@ static bool mysql_key(struct session_key *key, enum session_key_form form, const
     case SESSION_KEY_NAME:
         break;
     }
-    if (is_plain(name, length))
+    if (key_is_plain(name, length))
         memcpy(key->text, name, length);
     else
         hashed_text(key, name, length);

@@ -14,7 +14,7 @@ static struct session_seat *seat_of(struct hf_peer *peer)
     return HF_CONTAINER(peer, struct session_seat, peer);
 }
 
-static struct hf_loop *loop_of(const struct session_seat *seat)
+static struct hf_loop *pool_loop_of(const struct session_seat *seat)
 {
     return seat->all->base.host->loop;
 }
@@ -50,7 +50,7 @@ static void lose_all(struct hf_link *requests)
         hf__session_request_over(HF_CONTAINER(link, struct session_request, link), &answer);
 }
 
-static void failed(struct hf_peer *peer, enum hf_peer_state was)
+static void pool_failed(struct hf_peer *peer, enum hf_peer_state was)
 {
     struct session_seat *seat = seat_of(peer);
     if (was == HF_PEER_READY && !hf__list_empty(&seat->claims)) {
@@ -81,7 +81,7 @@ static void connection_notified(void *arg, const char *payload, size_t length)
     (void)arg, (void)payload, (void)length;
 }
 
-static bool place(struct hf_peer *peer, struct hf_peer_try *ret)
+static bool pool_place(struct hf_peer *peer, struct hf_peer_try *ret)
 {
     const struct sql_settings *settings = &seat_of(peer)->all->settings;
     ret->place.host = settings->places[peer->place_at].host;
@@ -116,14 +116,14 @@ static void hang_up(struct hf_peer *peer)
 }
 
 /* What an old session may have locked keeps others out until the next one has ended it. */
-static bool needed(struct hf_peer *peer)
+static bool pool_needed(struct hf_peer *peer)
 {
     const struct session_seat *seat = seat_of(peer);
     return !hf__list_empty(&seat->waiting) ||
            (seat->fence && hf__session_now(seat->all) < seat->fence_until_ms);
 }
 
-static int64_t oldest(struct hf_peer *peer)
+static int64_t pool_oldest(struct hf_peer *peer)
 {
     HF_LIST_FOREACH (link, following, &seat_of(peer)->out) {
         const struct session_request *request = HF_CONTAINER(link, struct session_request, link);
@@ -137,11 +137,11 @@ static int64_t oldest(struct hf_peer *peer)
 
 static bool open_seat(struct sessions *all, unsigned number)
 {
-    static const struct hf_peer_callbacks callbacks = { .place = place,
+    static const struct hf_peer_callbacks callbacks = { .place = pool_place,
                                                         .greet = hf__session_greet,
-                                                        .failed = failed,
-                                                        .needed = needed,
-                                                        .oldest = oldest,
+                                                        .failed = pool_failed,
+                                                        .needed = pool_needed,
+                                                        .oldest = pool_oldest,
                                                         .dial = dial,
                                                         .hang_up = hang_up };
     struct session_seat *seat = &all->seats[number];
@@ -194,7 +194,7 @@ void hf__session_pool_close(struct sessions *all)
     for (unsigned i = 0; all->seats && i < all->seat_count; i++) {
         struct session_seat *seat = &all->seats[i];
         hf__peer_close(&seat->peer);
-        hf__timer_stop(loop_of(seat), &seat->idle);
+        hf__timer_stop(pool_loop_of(seat), &seat->idle);
         free_requests(&seat->out);
         free_requests(&seat->waiting);
         hf__session_drop(seat->session);

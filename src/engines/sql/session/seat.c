@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static struct hf_loop *loop_of(const struct session_seat *seat)
+static struct hf_loop *seat_loop_of(const struct session_seat *seat)
 {
     return seat->all->base.host->loop;
 }
@@ -51,7 +51,7 @@ void hf__session_seat_end(struct session_seat *seat)
 {
     struct session *session = seat->session;
     seat->session = NULL;
-    hf__timer_stop(loop_of(seat), &seat->idle);
+    hf__timer_stop(seat_loop_of(seat), &seat->idle);
     if (!session)
         return;
     session->over = true;
@@ -133,7 +133,7 @@ void hf__session_break_seat(struct session_seat *seat, const struct sql_failure 
                    *failure->state ? ")" : "", hf__sql_advice(&seat->all->settings, failure));
 }
 
-static void answered(struct sql_request *driven, const struct sql_answer *answer)
+static void seat_answered(struct sql_request *driven, const struct sql_answer *answer)
 {
     struct session_request *request = HF_CONTAINER(driven, struct session_request, request);
     enum sql_trouble trouble = answer->failure ? answer->failure->trouble : SQL_FINE;
@@ -171,7 +171,7 @@ void hf__session_prepare(struct session_request *request, const struct sql_scrip
 {
     request->request.script = script;
     request->request.values = request->values;
-    request->request.answered = answered;
+    request->request.answered = seat_answered;
     request->request.sent = false;
 }
 
@@ -280,7 +280,7 @@ static void idle_fired(struct hf_timer *timer)
     }
     if (!waits && now_ms - session->lease.asked_at_ms >= third_ms)
         hf__session_beat(session);
-    hf__timer_start(loop_of(seat), timer, now_ms + third_ms);
+    hf__timer_start(seat_loop_of(seat), timer, now_ms + third_ms);
 }
 
 void hf__session_renew(struct hf_engine *engine, struct hf_lease *lease)
@@ -297,7 +297,7 @@ void hf__session_seat_ready(struct session_seat *seat)
     hf__peer_ready(&seat->peer);
     seat->fence = false;
     seat->idle.fire = idle_fired;
-    hf__timer_start(loop_of(seat), &seat->idle,
+    hf__timer_start(seat_loop_of(seat), &seat->idle,
                     hf__session_now(seat->all) + seat->all->lease_ms / 3 + 1);
     send_waiting(seat);
 }

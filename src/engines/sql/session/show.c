@@ -47,8 +47,8 @@ static struct session_request *request_about(struct sessions *all, struct hf_one
 
 /* ---- showing ---- */
 
-static void copy_text(char text[TEXT_SIZE], const struct sql_answer *answer, unsigned row,
-                      enum column column)
+static void show_copy_text(char text[TEXT_SIZE], const struct sql_answer *answer, unsigned row,
+                           enum column column)
 {
     const struct sql_value *value = hf__answer_field(answer, row, column);
     int length = value && value->bytes ? (int)value->length : 0;
@@ -138,9 +138,9 @@ static void describe_other(struct shown *shown, const struct sql_answer *answer,
                            int64_t locks)
 {
     char program[TEXT_SIZE], user[TEXT_SIZE];
-    copy_text(program, answer, row, COLUMN_PROGRAM);
-    copy_text(user, answer, row, COLUMN_USER);
-    copy_text(shown->host, answer, row, COLUMN_HOST);
+    show_copy_text(program, answer, row, COLUMN_PROGRAM);
+    show_copy_text(user, answer, row, COLUMN_USER);
+    show_copy_text(shown->host, answer, row, COLUMN_HOST);
     snprintf(shown->text, sizeof shown->text, "%s%s%s (session %lld%s%s)",
              *program ? program : user, *program ? ", " : "", *program ? user : "",
              (long long)hf__session_field(answer, row, COLUMN_SESSION),
@@ -149,8 +149,8 @@ static void describe_other(struct shown *shown, const struct sql_answer *answer,
     shown->entry.host = shown->host;
 }
 
-static void add_entry(struct session_request *request, const struct sql_answer *answer,
-                      unsigned row, unsigned rank)
+static void show_add_entry(struct session_request *request, const struct sql_answer *answer,
+                           unsigned row, unsigned rank)
 {
     struct sessions *all = request->seat->all;
     struct hf_oneshot *oneshot = request->oneshot;
@@ -165,8 +165,8 @@ static void add_entry(struct session_request *request, const struct sql_answer *
     const struct session_claim *any = own ? own : find_own(all, &key, 0);
     shown.entry.mode = shared ? HF_READ : any ? any->op->in.mode : HF_MUTEX;
     shown.entry.kind = kind_of(shown.entry.mode, shared);
-    copy_text(shown.key, answer, row, COLUMN_KEY);
-    copy_text(shown.told, answer, row, COLUMN_TOLD);
+    show_copy_text(shown.key, answer, row, COLUMN_KEY);
+    show_copy_text(shown.told, answer, row, COLUMN_TOLD);
     if (holder && !rank) {
         snprintf(shown.key, sizeof shown.key, "%s", holder->key);
         snprintf(shown.told, sizeof shown.told, "%s", holder->told);
@@ -217,7 +217,7 @@ static void shown_answered(struct session_request *request, const struct sql_ans
         rank = holds ? 0 : first ? 1 : rank + 1;
         if (first)
             add_object(request, answer, row);
-        add_entry(request, answer, row, rank);
+        show_add_entry(request, answer, row, rank);
     }
     oneshot->contacted = true;
     hf__session_oneshot_ends(all, oneshot, HF_OK);
@@ -255,8 +255,8 @@ static void locks_known(struct session_request *request, const struct sql_answer
     } else if (!answer->failure) {
         holder->id = hf__session_field(answer, 0, 0);
         holder->locks = hf__session_field(answer, 0, 1);
-        copy_text(holder->told, answer, 0, 2);
-        copy_text(holder->key, answer, 0, 3);
+        show_copy_text(holder->told, answer, 0, 2);
+        show_copy_text(holder->key, answer, 0, 3);
     }
     /* Both views may be empty although they are there. Without a right to them, the list of
      * sessions tells the holder at least. */
@@ -392,7 +392,7 @@ static unsigned take_away(struct sessions *all, const struct session_key *key, i
 
 /* The first column is the session, then how many locks it has, which, whether it is the one that is
  * meant, and whether it was ended. What this client has on its first session is unlocked. */
-static void broken(struct session_request *request, const struct sql_answer *answer)
+static void show_broken(struct session_request *request, const struct sql_answer *answer)
 {
     struct sessions *all = request->seat->all;
     struct hf_oneshot *oneshot = request->oneshot;
@@ -429,7 +429,7 @@ static void broken(struct session_request *request, const struct sql_answer *ans
 static void ask_to_break(struct sessions *all, struct hf_oneshot *oneshot,
                          const struct session_key *key, unsigned tries)
 {
-    struct session_request *request = request_about(all, oneshot, broken);
+    struct session_request *request = request_about(all, oneshot, show_broken);
     if (!request)
         return;
     set_halves(request, key);

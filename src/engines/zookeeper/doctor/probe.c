@@ -212,7 +212,7 @@ static void opened(void *arg)
 
 /* A server that has spoken is there. That a greeting has no answer says nothing about its
  * length. */
-static void give_up(struct zk_probe *interview, enum zk_presence presence, const char *why)
+static void probe_give_up(struct zk_probe *interview, enum zk_presence presence, const char *why)
 {
     if (interview->topic > ZK_TOPIC_STATE) /* mutant: doctor-takes-server-that */
         presence = ZK_THERE;
@@ -220,7 +220,7 @@ static void give_up(struct zk_probe *interview, enum zk_presence presence, const
     end_probe(interview, presence, why);
 }
 
-static void broken(void *arg, int code, int native, const char *why)
+static void probe_broken(void *arg, int code, int native, const char *why)
 {
     struct zk_probe *interview = arg;
     (void)code;
@@ -230,18 +230,19 @@ static void broken(void *arg, int code, int native, const char *why)
     if (interview->connected || native == ECONNRESET || native == EPIPE)
         heard_all(interview);
     else
-        give_up(interview, ZK_UNHEARD, why); /* mutant: server-that-has-spoken */
+        probe_give_up(interview, ZK_UNHEARD, why); /* mutant: server-that-has-spoken */
 }
 
-static void limit_fired(struct hf_timer *timer)
+static void probe_limit_fired(struct hf_timer *timer)
 {
     struct zk_probe *interview = HF_CONTAINER(timer, struct zk_probe, limit);
-    give_up(interview, interview->connected ? ZK_SILENT : ZK_UNHEARD, "it does not answer in time");
+    probe_give_up(interview, interview->connected ? ZK_SILENT : ZK_UNHEARD,
+                  "it does not answer in time");
 }
 
 static void ask_server(struct zk_probe *interview)
 {
-    static const struct hf_stream_events events = { opened, received, broken };
+    static const struct hf_stream_events events = { opened, received, probe_broken };
     const struct hf_host *host = interview->zk->base.host;
     interview->length = 0;
     interview->connected = false;
@@ -268,7 +269,7 @@ void hf__zk_probe_begin(struct zk_probe *interview, struct zookeeper *zk, unsign
     interview->over_ms = hf__zk_now(zk) + ALL_MS;
     snprintf(interview->address, sizeof interview->address, "%.100s:%u", interview->place.host,
              interview->place.port);
-    hf__timer_init(&interview->limit, limit_fired);
+    hf__timer_init(&interview->limit, probe_limit_fired);
     interview->heard = hf__calloc(1, HEARD_MAX + 1);
     if (interview->heard)
         ask_server(interview);

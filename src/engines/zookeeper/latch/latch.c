@@ -4,7 +4,8 @@
  * data. */
 #include "latch.h"
 
-static void look_answered(struct zookeeper *zk, struct zk_request *request, struct zk_reply *reply)
+static void latch_look_answered(struct zookeeper *zk, struct zk_request *request,
+                                struct zk_reply *reply)
 {
     struct zk_queue_node *place = request->place;
     int64_t count = 0;
@@ -36,7 +37,7 @@ static void look_answered(struct zookeeper *zk, struct zk_request *request, stru
 
 void hf__zk_latch_turn(struct zookeeper *zk, struct zk_queue_node *place)
 {
-    hf__zk_ask_about(zk, place, ZK_GET_DATA, NULL, place->op->in.enqueue, look_answered);
+    hf__zk_ask_about(zk, place, ZK_GET_DATA, NULL, place->op->in.enqueue, latch_look_answered);
 }
 
 /* A bare try makes no node. */
@@ -45,6 +46,6 @@ bool hf__zk_latch_begin(struct zookeeper *zk, struct zk_queue_node *place)
     if (place->op->in.enqueue || *place->node || hf__zk_may_have_node(place))
         return false;
     if (hf__zk_ask_for_barrier(zk, place))
-        hf__zk_ask_about(zk, place, ZK_GET_DATA, NULL, false, look_answered);
+        hf__zk_ask_about(zk, place, ZK_GET_DATA, NULL, false, latch_look_answered);
     return true;
 }

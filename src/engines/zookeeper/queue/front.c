@@ -106,7 +106,8 @@ static void second_look_answered(struct zookeeper *zk, struct zk_request *reques
         place->next(zk, place, ZK_NEXT_MAKE);
 }
 
-static void look_answered(struct zookeeper *zk, struct zk_request *request, struct zk_reply *reply)
+static void front_look_answered(struct zookeeper *zk, struct zk_request *request,
+                                struct zk_reply *reply)
 {
     struct zk_queue_node *place = request->place;
     struct zk_view view;
@@ -126,5 +127,5 @@ static void look_answered(struct zookeeper *zk, struct zk_request *request, stru
  * the list is asked for again, or the node in front asked about, behind a barrier. */
 void hf__zk_look_first(struct zookeeper *zk, struct zk_queue_node *place)
 {
-    hf__zk_ask_about(zk, place, ZK_GET_CHILDREN, NULL, false, look_answered);
+    hf__zk_ask_about(zk, place, ZK_GET_CHILDREN, NULL, false, front_look_answered);
 }

@@ -20,7 +20,7 @@
 /* ---- an attempt ---- */
 
 static void line_up(struct zookeeper *zk, struct zk_queue_node *place);
-static void go_on(struct zookeeper *zk, struct zk_queue_node *place, enum zk_next next);
+static void lock_go_on(struct zookeeper *zk, struct zk_queue_node *place, enum zk_next next);
 
 static void begin(struct zookeeper *zk, struct zk_queue_node *place)
 {
@@ -42,7 +42,7 @@ static void begin(struct zookeeper *zk, struct zk_queue_node *place)
 
 void hf__zk_attempt(struct zookeeper *zk, struct zk_queue_node *place)
 {
-    place->next = go_on;
+    place->next = lock_go_on;
     place->tries = 0;
     begin(zk, place);
 }
@@ -372,7 +372,7 @@ static void delete_node(struct zookeeper *zk, struct zk_queue_node *place)
 
 /* ---- what another file has done its part of ---- */
 
-static void go_on(struct zookeeper *zk, struct zk_queue_node *place, enum zk_next next)
+static void lock_go_on(struct zookeeper *zk, struct zk_queue_node *place, enum zk_next next)
 {
     if (next == ZK_NEXT_BEGIN)
         begin(zk, place);

@@ -12,7 +12,7 @@
 #define OWN_WATCH_MS 100
 #define PIECE_BYTES (128u << 10)
 
-static struct hf_link *bucket_of(struct zookeeper *zk, const char *path, size_t length)
+static struct hf_link *watch_bucket_of(struct zookeeper *zk, const char *path, size_t length)
 {
     return &zk->watches[hf__hash(path, length) % ZK_WATCH_BUCKETS];
 }
@@ -40,7 +40,7 @@ void hf__zk_watch_add(struct zookeeper *zk, struct zk_queue_node *place, const c
     size_t length = strlen(child);
     hf__link_remove(&place->watch_link);
     memmove(place->watched, child, length + 1);
-    hf__list_append(bucket_of(zk, place->path, strlen(place->path)), &place->watch_link);
+    hf__list_append(watch_bucket_of(zk, place->path, strlen(place->path)), &place->watch_link);
 }
 
 static void fire(struct zookeeper *zk, struct zk_queue_node *place, int32_t type)
@@ -112,7 +112,7 @@ void hf__zk_watch_event(struct zookeeper *zk, const struct zk_event *event)
         parent--;
     if (parent == 0)
         return;
-    struct hf_link *bucket = bucket_of(zk, event->path, parent - 1), due, *link;
+    struct hf_link *bucket = watch_bucket_of(zk, event->path, parent - 1), due, *link;
     hf__link_init(&due);
     HF_LIST_FOREACH (each, following, bucket) {
         struct zk_queue_node *place = HF_CONTAINER(each, struct zk_queue_node, watch_link);

@@ -170,7 +170,7 @@ static void end_turn(struct zookeeper *zk, struct zk_queue_node *place)
     hf__zk_ask_about(zk, place, ZK_DELETE, place->node, false, turn_is_over);
 }
 
-static void take(struct zookeeper *zk, struct zk_queue_node *place)
+static void semaphore_take(struct zookeeper *zk, struct zk_queue_node *place)
 {
     struct zk_permits *permits = place->permits;
     uint32_t wanted = place->op->in.permits;
@@ -270,7 +270,7 @@ static void judge_permits(struct zookeeper *zk, struct zk_queue_node *place, int
     else if (permits->first)
         place->next(zk, place, ZK_NEXT_LINE_UP);
     else
-        take(zk, place);
+        semaphore_take(zk, place);
 }
 
 static void total_answered(struct zookeeper *zk, struct zk_request *request, struct zk_reply *reply)

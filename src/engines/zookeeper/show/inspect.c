@@ -93,7 +93,7 @@ static void end_walk(struct zookeeper *zk, struct children_snapshot *survey)
 
 static void sift(struct zookeeper *zk, struct children_snapshot *survey);
 
-static void go_on(struct zookeeper *zk, struct children_snapshot *survey)
+static void inspect_go_on(struct zookeeper *zk, struct children_snapshot *survey)
 {
     struct walk *walk = survey->arg;
     if (survey->code != HF_OK || walk->out_of_memory || walk->count == 0 || walk->query->unwanted)
@@ -139,7 +139,7 @@ static void sifted(struct zookeeper *zk, struct zk_request *request, struct zk_r
         return;
     hf__oneshot_progress(walk->query);
     drop_what_is_left_out(walk);
-    go_on(zk, survey);
+    inspect_go_on(zk, survey);
 }
 
 static void sift(struct zookeeper *zk, struct children_snapshot *survey)
@@ -218,7 +218,7 @@ static void part_seen(struct zookeeper *zk, struct children_snapshot *survey, co
     hf__zk_show_line(walk->query, survey, name, length);
     free(walk->semaphore);
     walk->semaphore = NULL;
-    go_on(zk, survey);
+    inspect_go_on(zk, survey);
 }
 
 static void path_seen(struct zookeeper *zk, struct children_snapshot *survey)
@@ -230,7 +230,7 @@ static void path_seen(struct zookeeper *zk, struct children_snapshot *survey)
     walk->seen++;
     hf__oneshot_progress(walk->query);
     if (survey->code != HF_OK || length == 0) {
-        go_on(zk, survey);
+        inspect_go_on(zk, survey);
     } else if (walk->semaphore) {
         part_seen(zk, survey, name, length);
     } else if (survey->semaphore) {
@@ -238,7 +238,7 @@ static void path_seen(struct zookeeper *zk, struct children_snapshot *survey)
     } else {
         if (walk->query->name || hf__zk_kind_of(survey) != HF_KIND_FREE)
             hf__zk_show(walk->query, survey, name, length);
-        go_on(zk, survey);
+        inspect_go_on(zk, survey);
     }
 }
 

@@ -153,7 +153,7 @@ static size_t left(const struct zk_reader *reader)
 }
 
 /* NULL, and the reader is bad, if that many bytes are not there. */
-static const char *take(struct zk_reader *reader, size_t length)
+static const char *codec_take(struct zk_reader *reader, size_t length)
 {
     const char *at = reader->at;
     if (reader->bad || length > left(reader)) {
@@ -174,19 +174,19 @@ static uint32_t get_int(const char *at)
 
 int32_t hf__zk_read_int(struct zk_reader *reader)
 {
-    const char *at = take(reader, 4);
+    const char *at = codec_take(reader, 4);
     return at ? (int32_t)get_int(at) : 0;
 }
 
 int64_t hf__zk_read_long(struct zk_reader *reader)
 {
-    const char *at = take(reader, 8);
+    const char *at = codec_take(reader, 8);
     return at ? (int64_t)((uint64_t)get_int(at) << 32 | get_int(at + 4)) : 0;
 }
 
 bool hf__zk_read_bool(struct zk_reader *reader)
 {
-    const char *at = take(reader, 1);
+    const char *at = codec_take(reader, 1);
     return at && *at;
 }
 
@@ -197,7 +197,7 @@ const char *hf__zk_read_bytes(struct zk_reader *reader, size_t *length)
     if (count < -1)
         reader->bad = true;
     else
-        at = take(reader, count > 0 ? (size_t)count : 0);
+        at = codec_take(reader, count > 0 ? (size_t)count : 0);
     *length = at && count > 0 ? (size_t)count : 0;
     return at ? at : "";
 }

@@ -14,7 +14,7 @@ static struct zookeeper *zk_of(struct hf_peer *peer)
 
 /* A server that has accepted the session before has a share of the time after which what rests on
  * the session is lost. */
-static bool place(struct hf_peer *peer, struct hf_peer_try *ret)
+static bool connection_place(struct hf_peer *peer, struct hf_peer_try *ret)
 {
     struct zookeeper *zk = zk_of(peer);
     struct zk_session *session = zk->traffic->wanted(zk);
@@ -29,13 +29,13 @@ static bool place(struct hf_peer *peer, struct hf_peer_try *ret)
     return true;
 }
 
-static bool needed(struct hf_peer *peer)
+static bool connection_needed(struct hf_peer *peer)
 {
     struct zookeeper *zk = zk_of(peer);
     return !zk->closing && zk->traffic->wanted(zk);
 }
 
-static void greet(struct hf_peer *peer)
+static void connection_greet(struct hf_peer *peer)
 {
     hf__zk_greet(zk_of(peer));
 }
@@ -59,7 +59,7 @@ static void take_bytes(struct hf_peer *peer, const char *bytes, size_t length)
 
 /* ---- ending ---- */
 
-static void failed(struct hf_peer *peer, enum hf_peer_state was)
+static void connection_failed(struct hf_peer *peer, enum hf_peer_state was)
 {
     struct zookeeper *zk = zk_of(peer);
     hf__zk_forget_greeting(zk);
@@ -94,15 +94,16 @@ void hf__zk_connection_end(struct zookeeper *zk)
 
 /* ---- beginning ---- */
 
-static int64_t oldest(struct hf_peer *peer)
+static int64_t connection_oldest(struct hf_peer *peer)
 {
     return hf__pipeline_oldest_ms(&zk_of(peer)->pipeline);
 }
 
 void hf__zk_connection_open(struct zookeeper *zk, const struct zk_traffic *traffic)
 {
-    static const struct hf_peer_callbacks callbacks = { place,  greet,  take_bytes,
-                                                        failed, needed, oldest };
+    static const struct hf_peer_callbacks callbacks = { connection_place,  connection_greet,
+                                                        take_bytes,        connection_failed,
+                                                        connection_needed, connection_oldest };
     zk->traffic = traffic;
     hf__peer_init(&zk->peer, &(struct hf_peer_config){ .host = zk->base.host,
                                                        .callbacks = &callbacks,
