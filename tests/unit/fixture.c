@@ -289,7 +289,7 @@ void fixture_begin_threaded(void)
 {
     hf_error error;
     make_client(&ops);
-    CHECK_INT(hf__uv_loop_open(fixture.client, HF_DRIVE_KIND_THREAD, &error), HF_OK);
+    CHECK_INT(hf__uv_loop_open(fixture.client, HF_DRIVE_KIND_THREAD, false, &error), HF_OK);
     CHECK_INT(hf__uv_loop_start(fixture.client, &error), HF_OK);
 }
 

@@ -104,10 +104,10 @@ class Reply:
 class Notes:
     """What the library tells the tasks of one event loop."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, local: bool) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, core: _holdfast.Client) -> None:
         self.loop = loop
-        self.local = local
-        self.queue = _holdfast.Queue()
+        self.local = core.local
+        self.queue = _holdfast.Queue(core)
         self.keys = itertools.count(1)
         self.known: weakref.WeakValueDictionary[int, Pending] = weakref.WeakValueDictionary()
         self.holds: weakref.WeakValueDictionary[int, AsyncHold] = weakref.WeakValueDictionary()

@@ -148,11 +148,11 @@ class Client:
         loop = asyncio.get_running_loop()
         notes = self._loops.get(loop)
         if notes is None:
-            local = self._live().local
+            core = self._live()
             with self._opening:
                 for old in [old for old in self._loops if old.is_closed()]:
                     del self._loops[old]
-                notes = self._loops[loop] = Notes(loop, local)
+                notes = self._loops[loop] = Notes(loop, core)
         return notes
 
     def close(self) -> None:

@@ -48,6 +48,7 @@ static struct ticket *new_ticket(struct queue *queue, uint64_t key)
     ticket->note.key = key;
     ticket->owners = 2;
     ticket->verb = RELEASE;
+    queue_begin(queue);
     return ticket;
 }
 
@@ -62,6 +63,16 @@ static void leave(struct ticket *ticket)
     free(ticket);
 }
 
+/* The same where no one wants the answer any more. */
+static void forget(struct ticket *ticket)
+{
+    if (!ticket->done)
+        queue_end(ticket->queue);
+    ticket->queue = NULL;
+    note_drop(&ticket->note);
+    leave(ticket);
+}
+
 static void ticket_done(void *arg, int code, hf_hold *hold, const hf_error *error)
 {
     struct ticket *ticket = arg;
@@ -73,6 +84,8 @@ static void ticket_done(void *arg, int code, hf_hold *hold, const hf_error *erro
         ticket->result.native = error->native;
         memcpy(ticket->result.text, error->text, sizeof(ticket->result.text));
     }
+    if (ticket->queue)
+        queue_end(ticket->queue);
     queue_wake(note_push(&ticket->note, ticket->queue));
     leave(ticket);
 }
@@ -107,9 +120,7 @@ static PyObject *ticket_begun(struct ticket *ticket, const struct failure *failu
     pthread_mutex_lock(&notes_mutex);
     if (!begun)
         ticket->owners--; /* the library has not taken it */
-    ticket->queue = NULL;
-    note_drop(&ticket->note);
-    leave(ticket);
+    forget(ticket);
     return NULL;
 }
 
@@ -118,9 +129,7 @@ static void answer_free(PyObject *self)
     PyTypeObject *type = Py_TYPE(self);
     struct answer *answer = (struct answer *)self;
     pthread_mutex_lock(&notes_mutex);
-    answer->ticket->queue = NULL;
-    note_drop(&answer->ticket->note);
-    leave(answer->ticket);
+    forget(answer->ticket);
     Py_DECREF(answer->queue);
     PyObject_Free(self);
     Py_DECREF(type);
@@ -206,6 +215,7 @@ PyObject *client_ask(PyObject *self, PyObject *args)
     if (!state)
         return ticket_begun(ticket, NULL);
     failure_keep(&failure, begin(client->handle, name, number, ticket));
+    queue_asked((struct queue *)queue);
     client_leave(client, state);
     return ticket_begun(ticket, &failure);
 }
@@ -228,6 +238,7 @@ PyObject *hold_release_async(PyObject *self, PyObject *args)
         return ticket_begun(ticket, NULL);
     if (!hold_leave_release(hold, released, ticket))
         failure_keep(&failure, hf_unlock_async(released, ticket_done, ticket));
+    queue_asked((struct queue *)queue);
     client_leave(hold->client, state);
     if (failure.code) {
         hold->hold = released;

@@ -3,7 +3,8 @@
  *
  * The GIL is let go around every call that may block. No Python runs on the library's own threads:
  * a callback writes into the hold that it belongs to, links it into a queue, and wakes the event
- * loop of that queue by a descriptor. Only client_interrupted, which the library calls on the
+ * loop of that queue by a descriptor. An event loop that awaits one answer runs the library's loop
+ * itself (HF_DRIVE_SHARED). Only client_interrupted, which the library calls on the
  * thread that waits in it, takes the GIL. */
 #ifndef HOLDFAST_PYTHON_BINDING_H
 #define HOLDFAST_PYTHON_BINDING_H
@@ -43,8 +44,15 @@ struct note {
 };
 
 struct queue {
-    PyObject_HEAD struct note list; /* its ring of notes; guarded by notes_mutex */
-    int fd;                         /* an eventfd, readable while there are notes */
+    PyObject_HEAD struct client *client;
+    int fd;       /* what the event loop watches: an epoll of the other two */
+    int event_fd; /* written when there are notes */
+    int loop_fd;  /* of the client's loop; -1: it is not run here. The client closes it */
+    /* Guarded by notes_mutex: */
+    struct note list;     /* its ring of notes */
+    bool written;         /* event_fd */
+    bool armed;           /* loop_fd is watched */
+    unsigned outstanding; /* requests and calls without an answer */
 };
 
 struct hold {
@@ -82,6 +90,7 @@ unsigned process_generation(void);
 
 /* ---- clients: client.c ---- */
 
+extern PyTypeObject *client_type;
 int client_add_type(PyObject *module);
 /* Lets the GIL go and counts the call. NULL with an exception set: the client cannot be used. */
 PyThreadState *client_enter(struct client *client);
@@ -154,5 +163,10 @@ void notes_init(void);
 int note_push(struct note *note, struct queue *queue);
 void note_drop(struct note *note);
 void queue_wake(int fd);
+/* A request begins; has its answer, with notes_mutex held; was asked, inside the library: an event
+ * loop that awaits nothing else hears of the reply itself. */
+void queue_begin(struct queue *queue);
+void queue_end(struct queue *queue);
+void queue_asked(struct queue *queue);
 
 #endif

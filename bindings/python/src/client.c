@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+PyTypeObject *client_type;
+
 /* Whether the client may be used; else sets the exception. */
 static bool check_open(const struct client *client)
 {
@@ -99,7 +101,7 @@ static PyObject *client_new(PyTypeObject *type, PyObject *args, PyObject *keywor
                           &existing_only, &token_floor))
         return NULL;
     hf_client_options options =
-        HF_CLIENT_OPTIONS(.lease_ms = lease_ms, .request_timeout_ms = request_timeout_ms,
+        HF_CLIENT_OPTIONS(.driver = HF_DRIVE_SHARED, .lease_ms = lease_ms, .request_timeout_ms = request_timeout_ms,
                           .owner_text = owner_text, .existing_only = existing_only,
                           .token_floor = token_floor);
     struct failure failure = { 0 };
@@ -221,6 +223,6 @@ int client_add_type(PyObject *module)
     };
     PyType_Spec spec = { "holdfast._holdfast.Client", sizeof(struct client), 0, Py_TPFLAGS_DEFAULT,
                          slots };
-    PyObject *type = PyType_FromSpec(&spec);
-    return type ? PyModule_AddObject(module, "Client", type) : -1;
+    client_type = (PyTypeObject *)PyType_FromSpec(&spec);
+    return client_type ? PyModule_AddObject(module, "Client", (PyObject *)client_type) : -1;
 }

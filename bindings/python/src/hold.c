@@ -34,6 +34,7 @@ static void on_done(void *arg, int code, hf_hold *granted, const hf_error *error
     }
     if (hold->waiter)
         pthread_cond_signal(hold->waiter);
+    queue_end(hold->queue);
     if (!hold->dying)
         queue_wake(note_push(&hold->done_note, hold->queue));
     pthread_mutex_unlock(&notes_mutex);
@@ -150,13 +151,19 @@ static bool begin(struct hold *hold, const struct request *request)
     if (!state)
         return false;
     hold->begun = true;
+    queue_begin(hold->queue);
     failure_keep(&failure,
                  hf_lock_start(client->handle, request->name, request->wait_ms, &request->options,
                                on_done, hold, &hold->request, &granted));
-    client_leave(client, state);
     bool told = failure.code == HF_OK && !granted;
     if (told)
+        queue_asked(hold->queue);
+    client_leave(client, state);
+    if (told)
         return true;
+    pthread_mutex_lock(&notes_mutex);
+    queue_end(hold->queue);
+    pthread_mutex_unlock(&notes_mutex);
     hold->begun = false;
     hold->hold = granted;
     hold->done = true;

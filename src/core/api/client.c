@@ -93,7 +93,7 @@ static int read_options(hf_client_options *known, const hf_client_options *optio
                                "of the header of this library's version",
                                options->size);
     memcpy(known, options, options->size);
-    if ((unsigned)known->driver > HF_DRIVE_CALLER)
+    if ((unsigned)known->driver > HF_DRIVE_SHARED)
         return hf__answer_fail(HF_EINVAL, "driver %d is none; use an hf_driver",
                                (int)known->driver);
     if (known->lease_ms != 0 && known->lease_ms < 100)
@@ -160,7 +160,7 @@ static int open_parts(struct hf_client *client, const char *url, hf_driver drive
         driver == HF_DRIVE_CALLER ? HF_DRIVE_KIND_CALLER : HF_DRIVE_KIND_THREAD;
     int code = hf__url_parse(&client->url, url, &error);
     if (code == HF_OK)
-        code = hf__uv_loop_open(client, kind, &error);
+        code = hf__uv_loop_open(client, kind, driver == HF_DRIVE_SHARED, &error);
     if (code == HF_OK)
         code = open_and_register(client, &error);
     if (code == HF_OK)
@@ -205,13 +205,16 @@ const char *hf_url(const hf_client *client)
     return client ? client->url.redacted : "";
 }
 
+#define NOT_DISPATCHED                                                                             \
+    "this client has a thread of its own; open it with HF_DRIVE_CALLER or HF_DRIVE_SHARED"
+
 int hf_fd(const hf_client *client)
 {
     if (hf__args_client(client, false) != HF_OK)
         return -1;
-    if (client->drive_kind == HF_DRIVE_KIND_CALLER)
+    if (client->drive_kind == HF_DRIVE_KIND_CALLER || hf__uv_loop_is_shared(client))
         return hf__uv_loop_fd(client);
-    hf__answer_fail(HF_EINVAL, "this client has a thread of its own; open it with HF_DRIVE_CALLER");
+    hf__answer_fail(HF_EINVAL, NOT_DISPATCHED);
     return -1;
 }
 
@@ -221,9 +224,14 @@ int hf_dispatch(hf_client *client)
     int code = hf__args_client(client, true);
     if (code != HF_OK)
         return code;
+    if (hf__uv_loop_is_shared(client)) {
+        bool turns = hf__uv_loop_begin_watched(client);
+        hf__uv_loop_watched(client, turns);
+        return turns ? HF_OK
+                     : hf__answer_fail(HF_BUSY, "another thread runs the loop, and goes on to");
+    }
     if (client->drive_kind != HF_DRIVE_KIND_CALLER)
-        return hf__answer_fail(HF_EINVAL, "this client has a thread of its own; open it with "
-                                          "HF_DRIVE_CALLER");
+        return hf__answer_fail(HF_EINVAL, NOT_DISPATCHED);
     hf__uv_loop_dispatch(client);
     return HF_OK;
 }

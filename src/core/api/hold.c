@@ -108,7 +108,9 @@ static struct hf_answer lower(struct hf_claim *claim, bool wait, struct hf_reply
     bool replies = reply && !claim->upgrading;
     if (replies)
         reply->waiter.lost = lost;
-    bool turns = waits ? hf__uv_loop_begin_wait(client) : hf__uv_loop_begin_push(client);
+    bool turns = waits     ? hf__uv_loop_begin_wait(client)
+                 : replies ? hf__uv_loop_begin_watched(client)
+                           : hf__uv_loop_begin_push(client);
     hf__claim_waiters_line_up(claim, waits ? &waiter : replies ? &reply->waiter : NULL);
     hf__shard_unlock(shard);
     if (waits) {
@@ -117,7 +119,7 @@ static struct hf_answer lower(struct hf_claim *claim, bool wait, struct hf_reply
         if (lost && answer.code != HF_OK)
             answer.code = HF_LOST;
     } else {
-        hf__uv_loop_push(client, turns);
+        (replies ? hf__uv_loop_watched : hf__uv_loop_push)(client, turns);
         answer.code = replies ? REPLY_FOLLOWS : answer.code;
     }
     return answer;

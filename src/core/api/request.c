@@ -61,13 +61,16 @@ void hf__request_start(struct hf_claim *claim, const struct hf_lock_args *ask, b
 {
     hf__request_begin(claim, ask);
     begin_stoppable(stoppable, claim, ask->stop, &done, &arg);
-    hf__uv_loop_request_begins(claim->client);
+    struct hf_client *client = claim->client;
+    hf__uv_loop_request_begins(client);
+    bool turns = hf__uv_loop_begin_watched(client);
     struct hf_shard *shard = claim->shard;
     hf__shard_lock(shard);
     claim->done = done;
     claim->done_arg = arg;
     hf__claim_post(claim, raise ? HF_CMD_TURN : HF_CMD_START);
     hf__shard_unlock(shard);
+    hf__uv_loop_watched(client, turns);
 }
 
 struct hf_answer hf__request_start_here(struct hf_claim *claim, const struct hf_lock_args *ask,

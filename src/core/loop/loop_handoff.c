@@ -71,7 +71,7 @@ void hf__loop_handoff_tell(struct hf_uv_loop *drive)
 
 bool hf__loop_handoff_is_over(const struct hf_uv_loop *drive)
 {
-    return drive->turner == BORROWER &&
+    return (drive->turner == BORROWER || drive->turner == WATCHER) &&
            (!hf__list_empty(&drive->aside) || atomic_load(&drive->wheel.wanted));
 }
 
@@ -95,7 +95,7 @@ bool hf__uv_loop_begin_push(struct hf_client *client)
 void hf__uv_loop_request_begins(struct hf_client *client)
 {
     if (client->drive)
-        atomic_fetch_add(&client->drive->wheel.requests, 1);
+        hf__loop_owner_request_begins(&client->drive->wheel);
 }
 
 void hf__uv_loop_request_ended(struct hf_client *client)
@@ -111,7 +111,10 @@ bool hf__uv_loop_is_borrowed(const struct hf_client *client)
 
 bool hf__uv_loop_defer_to_thread(struct hf_client *client, struct hf_task *task)
 {
-    if (!hf__uv_loop_is_borrowed(client)) /* mutant: caller-that-turns-loop-begins */
+    /* What a closing client ends with would free the loop that a watcher is in. */
+    bool closing = client->drive && client->drive->turner == WATCHER &&
+                   atomic_load(&client->closing);
+    if (!closing && !hf__uv_loop_is_borrowed(client)) /* mutant: caller-that-turns-loop-begins */
         return false;
     hf__list_append(&client->drive->aside, &task->link);
     return true;

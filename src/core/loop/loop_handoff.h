@@ -13,7 +13,8 @@
 
 #include <uv.h>
 
-enum turner { PROGRAM, THREAD, BORROWER }; /* the last: a caller, in the thread's place */
+/* A BORROWER is a caller, in the thread's place, and so is a WATCHER, which may run callbacks. */
+enum turner { PROGRAM, THREAD, BORROWER, WATCHER };
 
 struct hf_uv_loop {
     struct hf_client *client;

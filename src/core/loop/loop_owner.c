@@ -17,13 +17,25 @@ void hf__loop_owner_init(struct hf_loop_owner *wheel, struct hf_loop *loop)
     *wheel = (struct hf_loop_owner){ .loop = loop };
 }
 
-void hf__loop_owner_enter(struct hf_loop_owner *wheel)
+/* Where there are many, none writes to what all of them read. */
+static void count_alone(struct hf_loop_owner *wheel, bool is_alone)
 {
     uint32_t alone = atomic_load_explicit(&wheel->alone, memory_order_relaxed);
-    uint32_t now = atomic_fetch_add(&wheel->waiting, 1) != 0 ? 0 : alone + 1;
-    /* Where there are many, none writes to what all of them read. */
+    uint32_t now = is_alone ? alone + 1 : 0;
     if (now != alone && now <= HF_LOOP_OWNER_ALONE)
         atomic_store_explicit(&wheel->alone, now, memory_order_relaxed);
+}
+
+void hf__loop_owner_enter(struct hf_loop_owner *wheel)
+{
+    count_alone(wheel, atomic_fetch_add(&wheel->waiting, 1) == 0);
+}
+
+void hf__loop_owner_request_begins(struct hf_loop_owner *wheel)
+{
+    bool alone = atomic_fetch_add(&wheel->requests, 1) == 0;
+    if (wheel->shared)
+        count_alone(wheel, alone && atomic_load(&wheel->waiting) == 0);
 }
 
 void hf__loop_owner_exit(struct hf_loop_owner *wheel)
@@ -31,7 +43,7 @@ void hf__loop_owner_exit(struct hf_loop_owner *wheel)
     atomic_fetch_sub(&wheel->waiting, 1);
 }
 
-bool hf__loop_owner_acquire(struct hf_loop_owner *wheel)
+static bool take_parked(struct hf_loop_owner *wheel)
 {
     uint32_t parked = AT_PARKED;
     if (atomic_load_explicit(&wheel->at, memory_order_relaxed) != AT_PARKED ||
@@ -40,6 +52,23 @@ bool hf__loop_owner_acquire(struct hf_loop_owner *wheel)
     atomic_fetch_add(&wheel->taken, 1);
     atomic_store(&wheel->loop->awake, true);
     return true;
+}
+
+/* Only the thread, or a program that watches, may run what answers a request. */
+bool hf__loop_owner_acquire(struct hf_loop_owner *wheel)
+{
+    if (!take_parked(wheel))
+        return false;
+    if (atomic_load(&wheel->requests) == 0) /* mutant: caller-turns-the-loop-of-a-request */
+        return true;
+    hf__loop_owner_release(wheel, true);
+    return false;
+}
+
+bool hf__loop_owner_acquire_watched(struct hf_loop_owner *wheel)
+{
+    return wheel->shared && atomic_load(&wheel->waiting) == 0 &&
+           atomic_load(&wheel->requests) <= 1 && take_parked(wheel);
 }
 
 static void ring(struct hf_loop_owner *wheel)

@@ -36,6 +36,7 @@ struct hf_loop_owner {
     _Atomic uint32_t alone;      /* calls in a row that met no other; no more than needed */
     _Atomic uint32_t requests;   /* with a callback, and not answered */
     _Atomic uint32_t taken;      /* how often callers took the wheel */
+    bool shared;                 /* a program may watch the loop's descriptor: HF_DRIVE_SHARED */
     _Atomic bool wanted;         /* the thread wants it back */
 };
 
@@ -46,9 +47,16 @@ void hf__loop_owner_init(struct hf_loop_owner *wheel, struct hf_loop *loop);
 void hf__loop_owner_enter(struct hf_loop_owner *wheel);
 void hf__loop_owner_exit(struct hf_loop_owner *wheel);
 
+/* A request with a callback begins. */
+void hf__loop_owner_request_begins(struct hf_loop_owner *wheel);
+
 /* True: the calling thread turns the loop from here on, until it leaves. What it posts wakes no
  * thread. */
 bool hf__loop_owner_acquire(struct hf_loop_owner *wheel);
+/* The same for a program that watches the descriptor: no other call waits, and it has asked for no
+ * more than one thing. Its request may then be out while the thread is parked; the thread, when it
+ * looks, stays until it is answered. */
+bool hf__loop_owner_acquire_watched(struct hf_loop_owner *wheel);
 /* `work_left`: a thread has to turn the loop at once. */
 void hf__loop_owner_release(struct hf_loop_owner *wheel, bool work_left);
 

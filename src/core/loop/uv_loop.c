@@ -90,6 +90,8 @@ static void run_once(struct hf_uv_loop *drive, bool sleeps)
     sleeps = hf__loop_rest(loop) && sleeps && !is_over(drive) && !drive->told &&
              !hf__loop_handoff_may_park(drive);
     uv_run(&drive->uv, sleeps ? UV_RUN_ONCE : UV_RUN_NOWAIT);
+    if (drive->turner == WATCHER) /* it looks for what is posted before it leaves */
+        atomic_store(&loop->awake, true);
     /* The thread begins the next round at once; another thread that turns the loop may not. */
     if (drive->turner != THREAD)
         turn(drive);
@@ -162,7 +164,8 @@ static int refuse_loop(hf_error *error, int code)
                          uv_strerror(code), descriptors ? "; raise 'ulimit -n'" : "");
 }
 
-int hf__uv_loop_open(struct hf_client *client, enum hf_drive_kind kind, hf_error *error)
+int hf__uv_loop_open(struct hf_client *client, enum hf_drive_kind kind, bool shared,
+                     hf_error *error)
 {
     struct hf_uv_loop *drive = hf__calloc(1, sizeof *drive);
     if (!drive)
@@ -184,6 +187,7 @@ int hf__uv_loop_open(struct hf_client *client, enum hf_drive_kind kind, hf_error
     }
     hf__loop_init(&client->loop, read_clock, wake_loop, drive);
     hf__loop_owner_init(&drive->wheel, &client->loop);
+    drive->wheel.shared = shared;
     hf__busy_poll_init(&drive->busy_poll);
     hf__futex_group_init(&drive->sleepers);
     hf__link_init(&drive->aside);
@@ -281,17 +285,29 @@ static void rest(struct hf_uv_loop *drive)
         wake_loop(drive);
 }
 
-void hf__uv_loop_dispatch(struct hf_client *client)
+/* The most that a watcher goes on for what is posted meanwhile. */
+#define WATCHER_ROUNDS 4u
+
+static void run_rounds(struct hf_client *client)
 {
     struct turning turning = { client, hf__turning };
     hf__turning = &turning;
-    /* Descriptors that one round adds come under the kernel's watch in the next one. */
+    unsigned rounds = 0;
+    bool more;
+    /* Descriptors that one round adds come under the kernel's watch in the next one. What answers a
+     * release is posted by its reply. */
     do {
         client->loop.watches_more = false;
         run_once(client->drive, false);
-    } while (client->loop.watches_more);
+        more = client->drive->turner == WATCHER && atomic_load(&client->loop.posted);
+    } while (client->loop.watches_more || (more && ++rounds < WATCHER_ROUNDS));
     hf__futex_group_wake(&client->drive->sleepers);
     hf__turning = turning.outer;
+}
+
+void hf__uv_loop_dispatch(struct hf_client *client)
+{
+    run_rounds(client);
     rest(client->drive);
 }
 
@@ -364,6 +380,27 @@ void hf__uv_loop_push(struct hf_client *client, bool turns)
         borrow(client->drive, NULL, HF_NEVER);
 }
 
+bool hf__uv_loop_begin_watched(struct hf_client *client)
+{
+    return client->drive_kind == HF_DRIVE_KIND_THREAD && !client->on_point &&
+           hf__loop_owner_acquire_watched(&client->drive->wheel);
+}
+
+/* A whole round, since what the turn begins to watch comes under the kernel's watch in the next. */
+void hf__uv_loop_watched(struct hf_client *client, bool turns)
+{
+    struct hf_uv_loop *drive = client->drive;
+    if (!turns)
+        return;
+    drive->turner = WATCHER;
+    run_rounds(client);
+    hf__loop_owner_release(&drive->wheel,
+                           atomic_load(&drive->wheel.waiting) > 0 ||
+                               atomic_load(&drive->wheel.requests) > 1 ||
+                               hf__loop_handoff_is_over(drive) || is_io_due(drive) ||
+                               is_due(drive));
+}
+
 bool hf__uv_loop_begin_wait(struct hf_client *client)
 {
     if (client->drive_kind == HF_DRIVE_KIND_CALLER)
@@ -406,6 +443,11 @@ void hf__uv_loop_wait(struct hf_client *client, _Atomic uint32_t *flag, bool tur
         hf__uv_loop_dispatch(client);
     else
         rest(client->drive);
+}
+
+bool hf__uv_loop_is_shared(const struct hf_client *client)
+{
+    return client->drive && client->drive->wheel.shared;
 }
 
 int hf__uv_loop_fd(const struct hf_client *client)

@@ -8,7 +8,10 @@
 #include "core/claim/claim.h"
 
 /* Initialises client->loop and host.uv. The thread starts with hf__uv_loop_start. */
-int hf__uv_loop_open(struct hf_client *client, enum hf_drive_kind kind, hf_error *error);
+int hf__uv_loop_open(struct hf_client *client, enum hf_drive_kind kind, bool shared,
+                     hf_error *error);
+/* May a program watch the descriptor, beside the client's thread? */
+bool hf__uv_loop_is_shared(const struct hf_client *client);
 int hf__uv_loop_start(struct hf_client *client, hf_error *error);
 /* After the engine has closed: ends the thread, frees everything. */
 void hf__uv_loop_close(struct hf_client *client);
@@ -35,6 +38,9 @@ void hf__uv_loop_wait(struct hf_client *client, _Atomic uint32_t *flag, bool tur
 /* The same for what no caller waits for: the loop is turned once, if it is the caller's to turn. */
 bool hf__uv_loop_begin_push(struct hf_client *client);
 void hf__uv_loop_push(struct hf_client *client, bool turns);
+/* The same for a request of a program that watches the descriptor: its callbacks run here. */
+bool hf__uv_loop_begin_watched(struct hf_client *client);
+void hf__uv_loop_watched(struct hf_client *client, bool turns);
 /* The store has answered that another owner has what a caller waits for. In the loop. */
 void hf__uv_loop_refused(struct hf_client *client);
 /* A release lets another process go on: the thread that waits for its reply sleeps, and does not
