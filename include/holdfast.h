@@ -727,8 +727,8 @@ HF_API void hf_cancel(hf_client *client, hf_request request);
 /* For programs with an event loop of their own (HF_DRIVE_CALLER, HF_DRIVE_SHARED). Poll the
  * descriptor of hf_fd for reading, and call hf_dispatch when it is readable. hf_dispatch runs what
  * is due, callbacks included, and never blocks. The descriptor belongs to the client. With
- * X
- * HF_OK; hf_close must not begin while hf_dispatch runs.
+ * HF_DRIVE_SHARED poll it from the time on at which a request has begun, until hf_dispatch returns
+ * HF_BUSY; hf_close must not begin while hf_dispatch runs.
  *
  * hf_fd returns: the descriptor, or -1 with HF_DRIVE_THREAD.
  * hf_dispatch returns: HF_OK, HF_EINVAL with HF_DRIVE_THREAD, or common errors. HF_BUSY with

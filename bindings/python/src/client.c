@@ -101,9 +101,9 @@ static PyObject *client_new(PyTypeObject *type, PyObject *args, PyObject *keywor
                           &existing_only, &token_floor))
         return NULL;
     hf_client_options options =
-        HF_CLIENT_OPTIONS(.driver = HF_DRIVE_SHARED, .lease_ms = lease_ms, .request_timeout_ms = request_timeout_ms,
-                          .owner_text = owner_text, .existing_only = existing_only,
-                          .token_floor = token_floor);
+        HF_CLIENT_OPTIONS(.driver = HF_DRIVE_SHARED, .lease_ms = lease_ms,
+                          .request_timeout_ms = request_timeout_ms, .owner_text = owner_text,
+                          .existing_only = existing_only, .token_floor = token_floor);
     struct failure failure = { 0 };
     hf_client *handle;
     PyThreadState *state = PyEval_SaveThread(); /* it reads files, and may load a module */

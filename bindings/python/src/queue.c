@@ -94,8 +94,7 @@ static bool open_descriptors(struct queue *queue)
     /* Where no server is asked, the calling thread has the answer. */
     if (!queue->client->local)
         queue->loop_fd = hf_fd(queue->client->handle);
-    return queue->loop_fd < 0 ||
-           epoll_ctl(queue->fd, EPOLL_CTL_ADD, queue->loop_fd, &unarmed) == 0;
+    return queue->loop_fd < 0 || epoll_ctl(queue->fd, EPOLL_CTL_ADD, queue->loop_fd, &unarmed) == 0;
 }
 
 /* Queue(client) */

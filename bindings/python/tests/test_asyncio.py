@@ -2,14 +2,18 @@
 """Locks of asyncio's tasks: exclusion, cancellation, loss, close."""
 
 import asyncio
+import contextlib
 import gc
 import signal
+import threading
+import time
 import unittest
 
 import holdfast
 from stores import PATIENCE, ROOT, SOON, OnRedis, OnStore
 
 RACES = 100
+STRAIN = 2.0  # seconds
 WAITS = """if True:
     import asyncio, holdfast, sys
     async def main():
@@ -47,6 +51,53 @@ class Tasks(OnStore):
             await asyncio.gather(*(work() for _ in range(20)))
         self.run_async(main())
         self.assertEqual((most, total), (1, 100))
+
+    def test_loops_threads_and_canceled_tasks_never_overlap_on_one_name(self):
+        """Each way of asking at one moment; loops end with requests under way."""
+        end, inside, seen = time.monotonic() + STRAIN, 0, []
+
+        @contextlib.contextmanager
+        def use(k):
+            nonlocal inside
+            inside += 1
+            seen.append((inside, k))
+            yield
+            inside -= 1
+
+        async def work(k):
+            while time.monotonic() < end:
+                async with self.client.alock("name"):
+                    with use(k):
+                        time.sleep(0)
+
+        async def cancel_some(k):
+            asyncio.get_running_loop().create_task(work(k))  # the loop's end cancels it
+            for number in range(20):
+                task = asyncio.create_task(work(k))
+                await asyncio.sleep(0.0005 * (number % 5))
+                task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
+
+        def run_loops():
+            while time.monotonic() < end:
+                asyncio.run(cancel_some("loop"))
+
+        def block():
+            while time.monotonic() < end:
+                with self.client.lock("name"), use("thread"):
+                    time.sleep(0)
+        threads = [threading.Thread(target=run_loops) for _ in range(2)]
+        threads += [threading.Thread(target=block),
+                    threading.Thread(target=lambda: asyncio.run(work("task")))]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(PATIENCE)
+        self.assertFalse([thread for thread in threads if thread.is_alive()])
+        self.assertEqual({count for count, _ in seen}, {1})
+        self.assertEqual({who for _, who in seen}, {"loop", "task", "thread"})
+        with self.client.lock("name", wait=PATIENCE):
+            pass
 
     def test_busy_is_raised_after_the_wait(self):
         async def main():

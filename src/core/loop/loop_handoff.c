@@ -112,8 +112,8 @@ bool hf__uv_loop_is_borrowed(const struct hf_client *client)
 bool hf__uv_loop_defer_to_thread(struct hf_client *client, struct hf_task *task)
 {
     /* What a closing client ends with would free the loop that a watcher is in. */
-    bool closing = client->drive && client->drive->turner == WATCHER &&
-                   atomic_load(&client->closing);
+    bool closing =
+        client->drive && client->drive->turner == WATCHER && atomic_load(&client->closing);
     if (!closing && !hf__uv_loop_is_borrowed(client)) /* mutant: caller-that-turns-loop-begins */
         return false;
     hf__list_append(&client->drive->aside, &task->link);

@@ -394,11 +394,11 @@ void hf__uv_loop_watched(struct hf_client *client, bool turns)
         return;
     drive->turner = WATCHER;
     run_rounds(client);
-    hf__loop_owner_release(&drive->wheel,
-                           atomic_load(&drive->wheel.waiting) > 0 ||
-                               atomic_load(&drive->wheel.requests) > 1 ||
-                               hf__loop_handoff_is_over(drive) || is_io_due(drive) ||
-                               is_due(drive));
+    const struct hf_loop_owner *wheel = &drive->wheel;
+    bool others = atomic_load(&wheel->waiting) > 0 || atomic_load(&wheel->requests) > 1;
+    bool due = is_io_due(drive) || !hf__list_empty(&client->loop.ready) ||
+               hf__loop_next(&client->loop) <= hf__clock_ms();
+    hf__loop_owner_release(&drive->wheel, others || due || hf__loop_handoff_is_over(drive));
 }
 
 bool hf__uv_loop_begin_wait(struct hf_client *client)
