@@ -2,15 +2,25 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every list of mutants, also those that are run on demand only, fits the code as it is."""
 
+import concurrent.futures
 import importlib.machinery
 import importlib.util
+import json
+import os
 import pathlib
+import shlex
+import subprocess
 import sys
 
 import tap
 
 ROOT = pathlib.Path(sys.argv[1])
+BUILD = pathlib.Path(sys.argv[2])
 LISTS = ROOT / "tests/mutants"
+# The next word says where a result of a compilation goes.
+OUTPUTS = ("-o", "-MF", "-MQ")
+STRICT = [f"-Werror={what}" for what in
+          ("implicit-function-declaration", "int-conversion", "incompatible-pointer-types")]
 
 
 def load(path):
@@ -68,6 +78,38 @@ def what_the_check_tries_is_in_the_lists():
     return []
 
 
-tap.run([(check.__name__, check) for check in [each_mutant_has_its_marker_once,
-                                               each_marker_has_a_mutant,
-                                               what_the_check_tries_is_in_the_lists]])
+def compile_commands():
+    """For each file how the build compiles it, without the results."""
+    found = {}
+    for entry in json.loads((BUILD / "compile_commands.json").read_text()):
+        words = shlex.split(entry["command"])
+        found[os.path.normpath(BUILD / entry["file"])] = [
+            word for before, word in zip(["", *words], words)
+            if before not in OUTPUTS and word not in (*OUTPUTS, "-c", "-MD", "-Werror", "ccache",
+                                                      entry["file"])]
+    return found
+
+
+def each_mutant_compiles():
+    """One that does not is caught by no test. Those of headers, scripts and SQL are not tried."""
+    program = load(ROOT / "tools/run-mutants")
+    markers, commands = program.find_markers(ROOT), compile_commands()
+
+    def problem_of(mutant):
+        path, _, after = program.change(ROOT, mutant, markers)
+        if str(path) not in commands:
+            return None
+        done = subprocess.run([*commands[str(path)], *STRICT, f"-I{path.parent}",
+                               "-fsyntax-only", "-xc", "-"], cwd=BUILD, input=after, text=True,
+                              capture_output=True, check=False)
+        return f"{mutant['where']}: {mutant['name']}: {done.stderr}" if done.returncode else None
+
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        return [problem for problem in pool.map(problem_of, [
+            mutant for path in sorted(LISTS.rglob("*.list")) for mutant in program.read_list(path)])
+            if problem]
+
+
+tap.run([(check.__name__, check) for check in [
+    each_mutant_has_its_marker_once, each_marker_has_a_mutant,
+    what_the_check_tries_is_in_the_lists, each_mutant_compiles]])
