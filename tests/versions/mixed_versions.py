@@ -24,6 +24,8 @@ from servers import start_etcd, start_memcached, start_redis, start_zookeeper  #
 PREVIOUS, BASE = os.environ['HOLDFAST_PREVIOUS'], os.environ['HOLDFAST_BASE']
 BUSY, LOST, USAGE, UNREACHABLE = 75, 121, 64, 69
 THREAD_OWNER = pathlib.Path(__file__).resolve().parent / 'thread_owner.py'
+# It has the word in it that stands before a thread's key at etcd.
+THREADS_TEXT = 'the holder, thread=1 of 2'
 FOR_LONG = f'{int(PATIENCE)}s'
 # A hold that says its token, and ends when its input does.
 HOLD = ('--', 'sh', '-c', 'echo $HOLDFAST_TOKEN; read line; true')
@@ -90,7 +92,7 @@ class Side:
         """The same with a thread as its owner, which the command's own locks do not have."""
         library = pathlib.Path(self.command).parents[1] / 'libholdfast.so.0.1.0'
         process = self.box.start(str(THREAD_OWNER), str(library), self.url, self.name(name),
-                                 str(mode), 'the holder', command=sys.executable,
+                                 str(mode), THREADS_TEXT, command=sys.executable,
                                  stdin=subprocess.PIPE)
         process.token = int(process.line() or '-1')
         assert process.token >= 0, f'{self.what} has not got {name}: {process.end()}'
@@ -393,7 +395,7 @@ def see_a_thread(one, other, name, mode, shown_mode):
     equal(seen[4:6], (shown_mode, holder.pid), 'the mode and the process')
     assert seen[2] in (None, holder.token), f'the token is {seen[2]}, not {holder.token}'
     if 'texts of owners' in one.has and 'redis' not in one.url:
-        equal(seen[6], 'the holder', 'the text of the owner')
+        equal(seen[6], THREADS_TEXT, 'the text of the owner')
     other.tries(BUSY, name, *(['-W'] if 'write' in shown_mode else []))
     end(holder)
 

@@ -62,7 +62,11 @@ void hf__etcd_note_read(struct etcd_note *note, const void *bytes, size_t length
     char *thread = NULL;
     for (char *at = text + used; (at = strstr(at, " thread=")); at++)
         thread = at;
-    if (thread && sscanf(thread, " thread=%47[0-9a-f:]", note->thread) == 1)
+    int end = 0;
+    /* What follows more words is the owner's text. */
+    if (thread && sscanf(thread, " thread=%47[0-9a-f:]%n", note->thread, &end) == 1 && !thread[end])
         *thread = '\0';
+    else
+        note->thread[0] = '\0';
     snprintf(note->owner, sizeof note->owner, "%s", text + used);
 }
