@@ -392,7 +392,9 @@ def see_a_thread(one, other, name, mode, shown_mode):
                 each['pid'], text)
     seen = essence(one)
     equal(essence(other), seen, 'what the other version shows')
-    equal(seen[4:6], (shown_mode, holder.pid), 'the mode and the process')
+    if 'layout=session' not in one.url:  # the database's own locks do not tell all modes
+        equal(seen[4], shown_mode, 'the mode')
+    assert seen[5] in (None, holder.pid), f'the process is {seen[5]}, not {holder.pid}'
     assert seen[2] in (None, holder.token), f'the token is {seen[2]}, not {holder.token}'
     if 'texts of owners' in one.has and 'redis' not in one.url:
         equal(seen[6], THREADS_TEXT, 'the text of the owner')
