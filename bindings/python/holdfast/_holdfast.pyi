@@ -1,4 +1,5 @@
-from typing import Callable, List, Optional, Tuple, Union
+from types import TracebackType
+from typing import Callable, List, Optional, Tuple, Type, Union
 
 from .client import Stats
 
@@ -37,7 +38,8 @@ class Hold:
 
 class Guard:
     def __enter__(self) -> object: ...
-    def __exit__(self, kind: object, error: object, trace: object) -> None: ...
+    def __exit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException],
+                 trace: Optional[TracebackType]) -> None: ...
     def _release(self) -> None: ...
 
 class Client:

@@ -13,7 +13,8 @@ import enum
 import itertools
 import time
 import weakref
-from typing import TYPE_CHECKING, Callable, Dict, Iterable, List, Optional, Tuple, Union
+from typing import (TYPE_CHECKING, Awaitable, Callable, Dict, Iterable, List, Literal, Optional,
+                    Set, Tuple, Union)
 
 from . import _holdfast
 from .errors import Busy, Error, Lost
@@ -75,29 +76,43 @@ class AsyncHold(BaseHold):
         return Reply(self._notes, self._raw.release_async)
 
 
+class Loss(asyncio.Event):
+    """The loss of a lock."""
+
+    def __init__(self, notes: Notes) -> None:
+        super().__init__()
+        self._notes = notes
+
+    async def wait(self) -> Literal[True]:
+        if not self.is_set():
+            await self._notes.wait(super().wait())
+        return True
+
+
 class Pending:
     """A request that the store has not answered."""
     __slots__ = ("future", "lost", "__weakref__")
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self.future: asyncio.Future[None] = loop.create_future()
-        self.lost = asyncio.Event()
+    def __init__(self, notes: Notes) -> None:
+        self.future: asyncio.Future[None] = notes.loop.create_future()
+        self.lost = Loss(notes)
 
 
 class Reply:
     """The reply to a question that has begun."""
-    __slots__ = ("_pending", "_answer")
+    __slots__ = ("_notes", "_pending", "_answer")
 
     def __init__(self, notes: Notes,
                  begin: Callable[[_holdfast.Queue, int], _holdfast.Answer]) -> None:
         key = next(notes.keys)
-        self._pending = notes.known[key] = Pending(notes.loop)
+        self._notes = notes
+        self._pending = notes.known[key] = Pending(notes)
         self._answer = begin(notes.queue, key)
 
     async def result(self) -> Union[None, int, List[Tuple[object, ...]]]:
         """What was asked for; raises what has failed."""
         if not self._answer.done():
-            await self._pending.future
+            await self._notes.wait(self._pending.future)
         return self._answer.result()
 
 
@@ -111,6 +126,7 @@ class Notes:
         self.keys = itertools.count(1)
         self.known: weakref.WeakValueDictionary[int, Pending] = weakref.WeakValueDictionary()
         self.holds: weakref.WeakValueDictionary[int, AsyncHold] = weakref.WeakValueDictionary()
+        self.waiting: Set[Optional[asyncio.Task[object]]] = set()
         loop.add_reader(self.queue.fileno(), self.take)
 
     def take(self) -> None:
@@ -121,6 +137,15 @@ class Notes:
                 target.lost.set()
             elif isinstance(target, Pending) and not target.future.done():
                 target.future.set_result(None)
+
+    async def wait(self, future: Awaitable[object]) -> None:
+        """Waits, and keeps the task: an event loop has but a weak reference to one that waits."""
+        task = asyncio.current_task()
+        self.waiting.add(task)
+        try:
+            await future
+        finally:
+            self.waiting.discard(task)
 
     def close(self) -> None:
         """Passes on what the client's close has ended, and watches no more."""
@@ -138,7 +163,7 @@ class Notes:
     async def acquire(self, request: Request, wait_ms: int) -> AsyncHold:
         """Acquires; a task that is canceled meanwhile leaves nothing behind."""
         key = next(self.keys)
-        pending = self.known[key] = Pending(self.loop)
+        pending = self.known[key] = Pending(self)
         raw = request.client._live().begin(request.name, wait_ms, *request.arguments, self.queue,
                                            key)
         if not raw.done():
@@ -150,13 +175,13 @@ class Notes:
     async def _answer(self, raw: _holdfast.Hold, pending: Pending) -> None:
         """Waits for the answer. Only that tells whether a canceled request was granted."""
         try:
-            await pending.future
+            await self.wait(pending.future)
         except asyncio.CancelledError:
             raw.cancel()
             while not raw.done():
                 pending.future = self.loop.create_future()  # the last one was canceled
                 with contextlib.suppress(asyncio.CancelledError):
-                    await pending.future
+                    await self.wait(pending.future)
             # The exception keeps this frame alive, so that `raw` would not be freed soon.
             with contextlib.suppress(RuntimeError, Error):
                 raw.release_nowait()

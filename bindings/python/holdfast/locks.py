@@ -14,9 +14,6 @@ from . import _holdfast
 from .errors import LOST, Busy, Error, Lost, make
 
 if TYPE_CHECKING:
-    from types import TracebackType
-    from typing import Type
-
     from .client import Client
 
 Name = Union[str, bytes]
@@ -253,9 +250,6 @@ class Guard(_holdfast.Guard, Generic[Taken]):
 
     if TYPE_CHECKING:
         def __enter__(self) -> Taken: ...
-
-        def __exit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException],
-                     trace: Optional[TracebackType]) -> None: ...
 
     def _end(self, taken: Taken, error: Optional[BaseException]) -> None:
         try:

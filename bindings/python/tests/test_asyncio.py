@@ -52,6 +52,47 @@ class Tasks(OnStore):
         self.run_async(main())
         self.assertEqual((most, total), (1, 100))
 
+    def test_task_that_no_variable_names_waits_and_gets_the_lock(self):
+        """The event loop's own reference to a task is a weak one."""
+        got, waiting = [], []
+
+        async def work():
+            waiting.append(True)
+            async with self.client.alock("name"):
+                got.append(True)
+
+        async def main():
+            async with self.client.alock("name"):
+                for _ in range(10):
+                    asyncio.get_running_loop().create_task(work())
+                while len(waiting) < 10:
+                    await asyncio.sleep(0)
+                gc.collect()
+            while len(got) < 10:
+                await asyncio.sleep(0.01)
+        self.run_async(main())
+
+    def test_task_that_no_variable_names_waits_for_a_loss(self):
+        told = []
+
+        async def work():
+            with contextlib.suppress(holdfast.Lost):
+                async with self.client.alock("name") as hold:
+                    told.append(False)
+                    await hold.lost.wait()
+                    told.append(True)
+
+        async def main():
+            asyncio.get_running_loop().create_task(work())
+            while not told:
+                await asyncio.sleep(0.01)
+            await asyncio.sleep(0)
+            gc.collect()
+            await asyncio.to_thread(self.client.break_, "name")
+            while told != [False, True]:
+                await asyncio.sleep(0.01)
+        self.run_async(main())
+
     def test_loops_threads_and_canceled_tasks_never_overlap_on_one_name(self):
         """Each way of asking at one moment; loops end with requests under way."""
         end, inside, seen = time.monotonic() + STRAIN, 0, []
