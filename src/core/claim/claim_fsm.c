@@ -8,7 +8,7 @@
  *         |                   v  |                                            |
  *         |                 HELD | GRANTED too late,                          |
  *         |                   |  | REFUSED or NO_ANSWER                       |
- *         |             LOWER |  | when no caller waits any more              |
+ *         |         DOWNGRADE |  | when no caller waits any more              |
  *         |                   v  v                                            |
  *         |                 LEAVING <------------ DEADLINE, END --------------/
  *         |                   |

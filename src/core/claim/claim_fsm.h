@@ -18,7 +18,7 @@ enum hf_claim_event {
     HF_ON_LEASE_LOST /* what it rests on is lost */
 };
 
-/* What the driver does next. TELL may come together with another one. */
+/* What the driver does next. COMPLETE may come together with another one. */
 enum {
     HF_DO_NOTHING = 0,
     HF_DO_ASK = 1,       /* attempt */
