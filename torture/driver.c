@@ -29,7 +29,7 @@ void torture_driver_fail(struct torture_driver *driver, const char *format, ...)
 
 /* ---- starting ---- */
 
-static _Noreturn void live(const struct torture_driver *driver, unsigned number, pid_t parent)
+static _Noreturn void run_client(const struct torture_driver *driver, unsigned number, pid_t parent)
 {
     static struct torture_client client;
     struct torture_seat *seat = &driver->arena->seats[number];
@@ -70,7 +70,7 @@ bool torture_driver_start(struct torture_driver *driver, unsigned client)
     atomic_fetch_add(&driver->arena->seats[client].incarnation, 1);
     pid = fork();
     if (pid == 0)
-        live(driver, client, self);
+        run_client(driver, client, self);
     if (pid < 0)
         torture_driver_fail(driver, "no further process can be started: %s", strerror(errno));
     driver->clients[client] = pid > 0 ? pid : 0;

@@ -16,6 +16,8 @@ FILE_MAX = 620
 FILE_MAX_OF = {"include/holdfast.h": 1300, "include/holdfast.hpp": 1000}
 FOLDER_MAX = 30
 NAME_MAX = 3
+# They do not say what a function does.
+VAGUE = {"why", "say", "never", "left", "who", "live", "cannot_be", "what_was_seen"}
 LICENCE = "SPDX-" "License-Identifier: Apache-2.0"
 
 C_FILES = sources.files(ROOT, sources.C_ENDINGS)
@@ -236,9 +238,11 @@ def names_are_those_of_few_functions():
             for name, _, _ in functions(sources.read(ROOT, path)):
                 homes.setdefault(name, set()).add(path)
     del homes["__attribute__"]
-    return [f"{name} is a function of {len(paths)} files, more than {NAME_MAX}: "
-            f"{' '.join(sorted(paths))}"
-            for name, paths in sorted(homes.items()) if len(paths) > NAME_MAX]
+    vague = [f"{path}: {name} says nothing; name what it does"
+             for name in VAGUE & homes.keys() for path in homes[name]]
+    return vague + [f"{name} is a function of {len(paths)} files, more than {NAME_MAX}: "
+                    f"{' '.join(sorted(paths))}"
+                    for name, paths in sorted(homes.items()) if len(paths) > NAME_MAX]
 
 
 def no_line_comments():

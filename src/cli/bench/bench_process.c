@@ -83,8 +83,8 @@ static void wait_for_the_others(struct cli_bench_child *child)
                                    cli_bench_now_ns() + child->run_ms * 1000000);
 }
 
-static _Noreturn void live(struct cli_bench_child *child, pid_t parent,
-                           void (*run)(struct cli_bench_child *child))
+static _Noreturn void run_child(struct cli_bench_child *child, pid_t parent,
+                                void (*run)(struct cli_bench_child *child))
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent)
@@ -139,7 +139,7 @@ bool cli_bench_fork(struct cli_bench *bench, const struct cli_bench_subject *sub
         struct cli_bench_child child = { bench, subject, bench->child_count, NULL, run_ms };
         pid_t pid = fork();
         if (pid == 0)
-            live(&child, self, run);
+            run_child(&child, self, run);
         if (pid < 0)
             return fail(bench, CLI_INTERNAL, "no further process can be started: see ulimit -u");
         bench->children[bench->child_count++] = pid;

@@ -73,7 +73,7 @@ static bool holds_something(const struct hf_claim *claim)
     return claim->store_mode != HF_KEEP_NOTHING;
 }
 
-static void say(const struct hf_claim *claim, const char *point)
+static void test_point(const struct hf_claim *claim, const char *point)
 {
     hf__point(claim->client, point, claim->op.in.name);
 }
@@ -85,7 +85,7 @@ static unsigned ask(struct hf_claim *claim, int64_t now_ms)
     claim->again = false;
     claim->op.out.lost = false;
     claim->op.in.asked_at_ms = now_ms;
-    say(claim, "before_ask");
+    test_point(claim, "before_ask");
     return HF_DO_ASK;
 }
 
@@ -115,7 +115,7 @@ static unsigned leave(struct hf_claim *claim, int64_t now_ms)
         claim->leave_until_ms = HF_NEVER;
     else
         claim->leave_until_ms = hf__clock_add(now_ms, hf__claim_lease_ms(claim));
-    say(claim, "before_release");
+    test_point(claim, "before_release");
     return HF_DO_RELEASE;
 }
 
@@ -198,7 +198,8 @@ static int why_it_ends(const struct hf_claim *claim)
 }
 
 /* What a caller hears whose wait ends without a grant. */
-static int why(const struct hf_claim *claim, enum hf_claim_event event, bool lost, int64_t now_ms)
+static int code_of_end(const struct hf_claim *claim, enum hf_claim_event event, bool lost,
+                       int64_t now_ms)
 {
     if (lost)
         return HF_LOST;
@@ -222,7 +223,7 @@ static void note_reply(struct hf_claim *claim, int64_t now_ms)
 
 static unsigned granted(struct hf_claim *claim, int64_t now_ms)
 {
-    say(claim, "after_answer");
+    test_point(claim, "after_answer");
     hf__claim_set_validity(claim);
     /* A store whose replies are that late is as good as silent. */
     claim->granted_late = now_ms >= atomic_load(&claim->grant->valid_until_ms);
@@ -259,7 +260,7 @@ static unsigned refused(struct hf_claim *claim, int64_t now_ms)
     move(claim, HF_CLAIM_WAITING);
     claim->retry_at_ms = next_look(claim, now_ms); /* mutant: retry-time-of-refusal */
     if (!claim->not_queued)                        /* mutant: owner-has-no-place-yet-is-said */
-        say(claim, "queued");
+        test_point(claim, "queued");
     return HF_DO_SLEEP;
 }
 
@@ -317,18 +318,18 @@ static unsigned step_asking(struct hf_claim *claim, enum hf_claim_event event, i
     /* mutant: owners-call-is-over-hears */
     if (event == HF_ON_LEASE_LOST && !claim->leaving && !holds_something(claim)) {
         claim->woken = true;
-        say(claim, "displaced");
+        test_point(claim, "displaced");
     }
     bool lost = event == HF_ON_LEASE_LOST && holds_something(claim);
     if (!lost && event != HF_ON_DEADLINE && event != HF_ON_END)
         return HF_DO_NOTHING;
     claim->leaving = true;
-    return complete(claim, why(claim, event, lost, now_ms));
+    return complete(claim, code_of_end(claim, event, lost, now_ms));
 }
 
 static unsigned gone(struct hf_claim *claim, int64_t now_ms)
 {
-    say(claim, "after_release");
+    test_point(claim, "after_release");
     note_silence(claim, claim->granted_late); /* mutant: late-release-is-a-word */
     if (claim->again)
         return ask(claim, now_ms);
@@ -353,7 +354,8 @@ static unsigned step_impatient(struct hf_claim *claim, enum hf_claim_event event
                    : complete(claim, HF_UNREACHABLE);
     claim->again = false; /* mutant: owner-gives-up-while-asking */
     claim->leaving = true;
-    return complete(claim, event == HF_ON_DEADLINE ? HF_UNREACHABLE : why(claim, event, lost, 0));
+    return complete(claim,
+                    event == HF_ON_DEADLINE ? HF_UNREACHABLE : code_of_end(claim, event, lost, 0));
 }
 
 static unsigned step_leaving(struct hf_claim *claim, enum hf_claim_event event, int64_t now_ms)
@@ -399,10 +401,10 @@ static unsigned step_waiting(struct hf_claim *claim, enum hf_claim_event event, 
     bool lost = event == HF_ON_LEASE_LOST && holds_something(claim);
     if (event == HF_ON_DEADLINE || event == HF_ON_END || lost) {
         claim->leaving = true;
-        return complete(claim, why(claim, event, lost, now_ms)) | leave(claim, now_ms);
+        return complete(claim, code_of_end(claim, event, lost, now_ms)) | leave(claim, now_ms);
     }
     if (event == HF_ON_LEASE_LOST) /* mutant: owner-loses-its-place-in-line */
-        say(claim, "displaced");
+        test_point(claim, "displaced");
     if (event == HF_ON_WAKE || event == HF_ON_RETRY || event == HF_ON_LEASE_LOST)
         return ask(claim, now_ms);
     return HF_DO_NOTHING;

@@ -49,7 +49,7 @@ static void lose_late(struct hf_lease *lease)
                                  : "its lease could not be renewed in time");
 }
 
-static void say(struct hf_lease *lease, const char *point)
+static void test_point(struct hf_lease *lease, const char *point)
 {
     struct hf_link *first = hf__list_first(&lease->holders);
     if (first)
@@ -104,7 +104,7 @@ static void lease_look_at(struct hf_timer *timer)
     }
     lease->renewing = true;
     hf__timer_start(loop, timer, again < valid_until ? again : valid_until);
-    say(lease, "before_renew");
+    test_point(lease, "before_renew");
     hf__count(client_of(lease)->counts, HF_COUNT_REQUESTS, 1);
     client_of(lease)->ops->renew(client_of(lease)->engine, lease);
 }
@@ -186,7 +186,7 @@ static void lease_renewed(struct hf_lease *lease, int64_t asked_at_ms, int64_t l
     if (over) {              /* mutant: longer-lease-that-is-confirmed */
         lose_late(lease);
     } else if (moves) {
-        say(lease, "after_renew");
+        test_point(lease, "after_renew");
         int64_t late_ms = now_ms - lease->asked_at_ms - lease->lease_ms / 3;
         hf__count(client->counts, HF_COUNT_RENEWALS, 1);
         atomic_store_explicit(&client->renewal_late_ms, late_ms > 0 ? (uint64_t)late_ms : 0,

@@ -91,7 +91,7 @@ static void hand_over(struct inspection *inspection)
     inspection->end = &inspection->first;
 }
 
-static void left(struct hf_oneshot_call *call)
+static void abandon(struct hf_oneshot_call *call)
 {
     struct inspection *inspection = HF_CONTAINER(call, struct inspection, call);
     inspection->call.question.unwanted = true;
@@ -112,7 +112,7 @@ static struct inspection *new_inspection(struct hf_client *client, const struct 
     if (!inspection)
         return NULL;
     inspection->call =
-        (struct hf_oneshot_call){ .client = client, .left = left, .discard = discard };
+        (struct hf_oneshot_call){ .client = client, .left = abandon, .discard = discard };
     inspection->call.question.verb = HF_ONESHOT_INSPECT;
     inspection->end = &inspection->first;
     if (full->text) {

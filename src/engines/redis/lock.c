@@ -221,7 +221,7 @@ static void attempt_unanswered(struct connection *connection, struct redis_reque
 }
 
 /* It can never be granted. */
-static void never(struct connection *connection, struct redis_request *request)
+static void refuse_for_good(struct connection *connection, struct redis_request *request)
 {
     struct hf_op *op = request->op;
     enum hf_known_verdict verdict = hf__known_reply(&op->engine.known, HF_WORD_NEVER);
@@ -375,7 +375,7 @@ static void attempt_answered(struct connection *connection, struct redis_request
     } else if (word == -1 || word == -3) {
         hf__op_explain(op, word == -1 ? HF_EKIND : HF_EINVAL, 0, "\"%.200s\" %.100s", op->in.name,
                        hf__reply_text(reply->element[1]));
-        never(connection, request);
+        refuse_for_good(connection, request);
     } else if (word == -4) {
         finish_request(redis, request, HF_WORD_MISSING);
     } else {

@@ -201,7 +201,7 @@ static void refused(struct sql_task *task, int64_t left_us, int64_t rank)
     conclude(task, queued ? HF_WORD_QUEUED : HF_WORD_REFUSED);
 }
 
-static void cannot_be(struct sql_task *task, int64_t verdict, const struct sql_answer *answer)
+static void refuse_for_good(struct sql_task *task, int64_t verdict, const struct sql_answer *answer)
 {
     struct hf_op *op = task->op;
     long long total = (long long)hf__answer_number(answer, 0, 4);
@@ -286,7 +286,7 @@ static void verdict_came(struct sql_task *task, const struct sql_answer *answer)
     else if (verdict == VERDICT_REFUSED)
         refused(task, hf__answer_number(answer, 0, 2), hf__answer_number(answer, 0, 3));
     else
-        cannot_be(task, verdict, answer);
+        refuse_for_good(task, verdict, answer);
 }
 
 /* ---- attempts ---- */

@@ -42,7 +42,7 @@ static struct channel **find_channel(struct redis *redis, const char *name, size
 /* In a cluster that can, a channel belongs to the lock's own server. */
 enum word { SUBSCRIBE, UNSUBSCRIBE };
 
-static void say(struct redis *redis, enum word word, const struct channel *channel)
+static void send_word(struct redis *redis, enum word word, const struct channel *channel)
 {
     static const char *const words[][2] = { [SUBSCRIBE] = { "SUBSCRIBE", "SSUBSCRIBE" },
                                             [UNSUBSCRIBE] = { "UNSUBSCRIBE", "SUNSUBSCRIBE" } };
@@ -64,7 +64,7 @@ static struct channel *add(struct redis *redis, const char *name, size_t length)
     channel->next = *bucket;
     *bucket = channel;
     hf__peer_want(&redis->pubsub.peer);
-    say(redis, SUBSCRIBE, channel);
+    send_word(redis, SUBSCRIBE, channel);
     return channel;
 }
 
@@ -103,7 +103,7 @@ void hf__release_channel_quit(struct hf_op *op)
     hf__link_remove(&waiter->link);
     if (!hf__list_empty(&channel->waiters))
         return;
-    say(redis, UNSUBSCRIBE, channel);
+    send_word(redis, UNSUBSCRIBE, channel);
     drop(find_channel(redis, channel->name, channel->length));
 }
 
@@ -156,7 +156,7 @@ static void deafen(struct redis *redis, struct channel *channel)
 
 static void listen_to(struct redis *redis, struct channel *channel)
 {
-    say(redis, SUBSCRIBE, channel);
+    send_word(redis, SUBSCRIBE, channel);
 }
 
 /* The lock's slot has gone to another node, where its waiters will follow; or it comes back. */

@@ -147,7 +147,7 @@ struct zk_reader hf__zk_reader(const char *bytes, size_t length)
     return (struct zk_reader){ .at = bytes, .end = bytes + length };
 }
 
-static size_t left(const struct zk_reader *reader)
+static size_t bytes_left(const struct zk_reader *reader)
 {
     return (size_t)(reader->end - reader->at);
 }
@@ -156,7 +156,7 @@ static size_t left(const struct zk_reader *reader)
 static const char *codec_take(struct zk_reader *reader, size_t length)
 {
     const char *at = reader->at;
-    if (reader->bad || length > left(reader)) {
+    if (reader->bad || length > bytes_left(reader)) {
         reader->bad = true;
         return NULL;
     }
@@ -207,7 +207,7 @@ uint32_t hf__zk_read_count(struct zk_reader *reader)
     int32_t count = hf__zk_read_int(reader);
     /* Each thing has a length of its own, of four bytes. */
     /* mutant: what-is-left-of-frame */
-    if (count < -1 || (count > 0 && (size_t)count > left(reader) / 4))
+    if (count < -1 || (count > 0 && (size_t)count > bytes_left(reader) / 4))
         reader->bad = true;
     return reader->bad || count < 0 ? 0 : (uint32_t)count;
 }
