@@ -8,6 +8,7 @@
 #include <dirent.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -24,7 +25,7 @@ static int store_port(void)
 
 /* The same URL at the host that the resolver of this program knows. The port is the resolver's
  * matter; this one has no server. */
-static hf_client *open_named(int timeout_ms)
+static hf_client *open_driven(int timeout_ms, hf_driver driver)
 {
     char url[500];
     const char *given = store_url(), *at = strstr(given, LOCAL);
@@ -38,8 +39,15 @@ static hf_client *open_named(int timeout_ms)
     snprintf(url, sizeof url, "%.*sstore.test:1%.*s%ctimeout=%d%s", (int)(at - given), given,
              (int)((limit ? limit - 1 : behind + strlen(behind)) - behind), behind,
              limit || !options ? limit ? limit[-1] : '?' : '&', timeout_ms, more);
-    CHECK_CODE(hf_open(&client, url, NULL), HF_OK);
+    hf_client_options options_of_client = HF_CLIENT_OPTIONS_INIT;
+    options_of_client.driver = driver;
+    CHECK_CODE(hf_open(&client, url, &options_of_client), HF_OK);
     return client;
+}
+
+static hf_client *open_named(int timeout_ms)
+{
+    return open_driven(timeout_ms, HF_DRIVE_THREAD);
 }
 
 static void check_lock(hf_client *client)
@@ -106,6 +114,43 @@ TEST(silent_first_address_leaves_time_for_the_second)
     resolver_set(3, (int[]){ silent_port(), silent_port(), store_port() });
     hf_client *client = open_named(6000);
     check_lock(client);
+    hf_close(client);
+}
+
+/* ---- a program that runs the loop itself, and is busy while the address stays silent ---- */
+
+#define SILENT_TIMEOUT_MS 12000
+
+/* Until the time of the first address is over, but not that of the connection. */
+static void be_busy(void *arg, int code, hf_hold *hold, const hf_error *error)
+{
+    int64_t *free_at_ms = arg;
+    (void)code, (void)hold, (void)error;
+    while (monotonic_ms() < *free_at_ms)
+        ;
+}
+
+TEST(silent_address_is_passed_over_by_a_program_that_only_polls)
+{
+    TEST_ALLOW_FD_LEAKS();
+    struct outcome outcome = { 0 };
+    resolver_set(2, (int[]){ silent_port(), store_port() });
+    hf_client *client = open_driven(SILENT_TIMEOUT_MS, HF_DRIVE_CALLER);
+    int64_t free_at_ms = monotonic_ms() + SILENT_TIMEOUT_MS * 2 / 3;
+    begin_wait(client, name_of("one"), HF_MUTEX, &outcome);
+    CHECK_CODE(hf_lock_async(client, name_of("two"), SILENT_TIMEOUT_MS / 3, NULL, be_busy,
+                             &free_at_ms, NULL),
+               HF_OK);
+    /* Then the connection has no time left, and the next one begins with the other address. */
+    int64_t until_ms = free_at_ms + SILENT_TIMEOUT_MS / 6;
+    while (outcome.calls == 0) {
+        struct pollfd pollfd = { .fd = hf_fd(client), .events = POLLIN };
+        CHECK(monotonic_ms() < until_ms);
+        if (poll(&pollfd, 1, 100) > 0)
+            CHECK_CODE(hf_dispatch(client), HF_OK);
+    }
+    CHECK_CODE(outcome.code, HF_OK);
+    give_back(outcome.hold);
     hf_close(client);
 }
 

@@ -278,10 +278,12 @@ bool hf__uv_loop_inside(const struct hf_client *client)
     return false;
 }
 
-/* What has come up since the last turn makes the descriptor readable. */
+/* What has come up since the last turn makes the descriptor readable. So does a handle that the
+ * turn has closed: the next address may be waiting for that. */
 static void rest(struct hf_uv_loop *drive)
 {
-    if (!hf__loop_rest(&drive->client->loop))
+    /* mutant: what-libuv-has-left */
+    if (!hf__loop_rest(&drive->client->loop) || is_io_due(drive))
         wake_loop(drive);
 }
 
