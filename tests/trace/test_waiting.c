@@ -351,6 +351,20 @@ TEST(who_comes_to_the_head_late_knows_that_the_store_answers)
     CHECK(strstr(sentence_of(8), "did not answer") != NULL);
 }
 
+/* Its last second has no answer, and one question in it that was out for a moment. */
+TEST(claim_that_comes_to_the_head_late_keeps_the_answer_of_long_before)
+{
+    story_begin();
+    ask(7, HF_MUTEX, FOR_EVER);
+    ask(8, HF_MUTEX, 1600);
+    refused(7, FOR_EVER);
+    pass_ms(1500);
+    cancel(7);
+    gone(7);
+    pass_ms(101);
+    CHECK(strstr(sentence_of(8), "held by other owners") != NULL);
+}
+
 /* The store's last words on why there was no answer stand until it gives one. */
 TEST(the_last_silence_is_explained_to_the_end)
 {
