@@ -72,6 +72,20 @@ TEST(the_thread_does_not_park_while_a_request_is_out)
     hf_close(fixture.client);
 }
 
+/* A program that watches leaves the thread parked while its request is out. */
+TEST(caller_leaves_the_loop_of_a_parked_thread_alone_while_a_request_is_out)
+{
+    begin_with(FOR_EVER_MS);
+    for (int i = 0; i < 50; i++) {
+        have_the_wheel();
+        hf__uv_loop_request_begins(fixture.client);
+        hf__uv_loop_push(fixture.client, true);
+        CHECK(!hf__uv_loop_begin_push(fixture.client));
+        hf__uv_loop_request_ended(fixture.client);
+    }
+    hf_close(fixture.client);
+}
+
 TEST(who_turns_the_loop_in_its_place_runs_no_on_lost)
 {
     begin_with(FOR_EVER_MS);
