@@ -42,6 +42,7 @@ static bool moves(struct sim_engine *engine, const struct hf_op *op)
     if (!hf__mode_leaves_hold(op->in.mode) || SESSION_OF(op) >= engine->session)
         return false;
     bool lost = lease_of(engine, SESSION_OF(op))->lost;
+    /* mutant: claim-leaves-its-old-session */
     return lost ? hf__known_is_there(known) : hf__known_waits(known) && !hf__known_holds(known);
 }
 

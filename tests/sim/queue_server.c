@@ -77,7 +77,6 @@ static struct node *find(const struct message *message)
     struct thing *thing = &things[message->name];
     for (unsigned i = 0; i < thing->count; i++) {
         struct node *node = &thing->nodes[i];
-        /* mutant: node-of-older-session */
         if (node->client == message->client && node->claim == message->claim &&
             node->session == message->session)
             return node;
