@@ -7,6 +7,7 @@ $HOLDFAST_TEST_URL names another store, in the place of both.
 import os
 import pathlib
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -20,6 +21,9 @@ from sides import PATIENCE, SLOW, Server  # noqa: E402
 HERE = pathlib.Path(__file__).resolve().parent
 URL = os.environ.get("HOLDFAST_TEST_URL")
 SOON = 3 * SLOW  # seconds of a lease that a busy machine still renews in time
+
+# Programs that a shell starts in the background ignore this signal, and so do those they start.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 class OnStore(unittest.TestCase):
