@@ -4,7 +4,7 @@
 
 #include "core/api/client.h"
 #include "core/api/close.h"
-#include "core/api/owner.h"
+#include "core/api/fork.h"
 #include "core/table/lock_table.h"
 #include "engine.h"
 

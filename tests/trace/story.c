@@ -3,7 +3,7 @@
 #include "story.h"
 
 #include "core/api/client.h"
-#include "core/api/owner.h"
+#include "core/api/fork.h"
 #include "core/trace.h"
 
 #include <inttypes.h>

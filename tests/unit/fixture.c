@@ -3,7 +3,7 @@
 #include "fixture.h"
 
 #include "core/api/client.h"
-#include "core/api/owner.h"
+#include "core/api/fork.h"
 #include "core/loop/uv_loop.h"
 
 #include <stdio.h>

@@ -6,6 +6,7 @@
 #include "base/rand.h"
 #include "base/zero.h"
 #include "core/api/explain.h"
+#include "core/api/fork.h"
 #include "core/api/owner.h"
 #include "core/loop/uv_loop.h"
 

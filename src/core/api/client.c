@@ -10,6 +10,7 @@
 #include "core/api/args.h"
 #include "core/api/close.h"
 #include "core/api/explain.h"
+#include "core/api/fork.h"
 #include "core/api/owner.h"
 #include "core/api/stop.h"
 #include "core/claim/claim_fsm.h"

@@ -8,7 +8,7 @@
 #include "core/api/args.h"
 #include "core/api/calls.h"
 #include "core/api/explain.h"
-#include "core/api/owner.h"
+#include "core/api/fork.h"
 #include "core/api/stop.h"
 #include "core/claim/claim_change.h"
 #include "core/claim/claim_compact.h"

@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/rand.h"
 #include "base/wait_graph.h"
+#include "core/api/fork.h"
 #include "core/api/own_circle.h"
 #include "core/api/owner.h"
 #include "core/api/stop.h"

@@ -4,7 +4,7 @@
 #include "base/cancel.h"
 #include "core/api/args.h"
 #include "core/api/explain.h"
-#include "core/api/owner.h"
+#include "core/api/fork.h"
 #include "core/api/reply.h"
 #include "core/api/request.h"
 #include "core/claim/claim_change.h"

@@ -5,7 +5,7 @@
 
 #include "base/clock.h"
 #include "base/testing.h"
-#include "core/api/owner.h"
+#include "core/api/fork.h"
 
 #include <errno.h>
 #include <sched.h>

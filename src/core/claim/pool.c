@@ -3,7 +3,7 @@
 #include "core/claim/pool.h"
 
 #include "base/testing.h"
-#include "core/api/owner.h"
+#include "core/api/fork.h"
 
 #include <stdlib.h>
 #include <string.h>
