@@ -242,7 +242,7 @@ class BaseHoldSet(Generic[AnyHold]):
 
 
 class Guard(_holdfast.Guard, Generic[Taken]):
-    """A `with` whose locks no Ctrl-C leaves behind; its methods are in guard.c."""
+    """A `with` whose locks no Ctrl-C leaves behind, from 3.10 on; its methods are in guard.c."""
     __slots__ = ("_holds",)
 
     def __init__(self) -> None:

@@ -186,6 +186,8 @@ def threading_release(lock):
         raise error
 
 
+# Python 3.9 runs handlers between a body and its __exit__, too: a threading.Lock stays locked then.
+@unittest.skipIf(sys.version_info < (3, 10), "in Python 3.9 a handler may prevent __exit__")
 class Interrupted(OnStore):
     """Handlers that raise, at any instruction."""
 
