@@ -3,6 +3,7 @@
 #include "own_threads.h"
 
 #define HOLD_MS 20
+#define SHORT_HOLD_MS 1 /* the next thread asks meanwhile, is refused, and waits to be woken */
 #define PAUSE_MS 50
 
 struct own_threads {
@@ -17,8 +18,7 @@ static void take_turn(hf_client *client, int hold_ms)
 
     CHECK_CODE(hf_lock(client, "one", HF_FOREVER, LOCK_OPTIONS(.owner = HF_OWNER_NEW), &hold),
                HF_OK);
-    if (hold_ms > 0)
-        let_pass_ms(hold_ms);
+    let_pass_ms(hold_ms);
     CHECK_CODE(hf_unlock(hold), HF_OK);
 }
 
@@ -28,7 +28,7 @@ static void take_turns(void *arg, int index)
 
     (void)index;
     for (int i = 0; i < threads->rounds; i++)
-        take_turn(threads->many, 0);
+        take_turn(threads->many, SHORT_HOLD_MS);
 }
 
 int64_t own_threads_hand_over_ms(hf_client *client, int rounds)
