@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/testing.h"
+#include "core/api/calls.h"
 
 #include <holdfast.h>
 #include <inttypes.h>
@@ -226,7 +227,7 @@ static int check_watch(const hf_client *client, int64_t every_ms, hf_leader_cb *
     if (every_ms != 0 && every_ms < EVERY_MIN_MS)
         return election_fail(HF_EINVAL, "every_ms is %" PRId64 "; use 0 (%d) or at least %d",
                              every_ms, EVERY_MS, EVERY_MIN_MS);
-    if (hf_fd(client) >= 0)
+    if (hf__call_runs_loop(client))
         return election_fail(HF_EINVAL, "a watch has a thread of its own, and this client is its "
                                         "caller's alone (HF_DRIVE_CALLER); use hf_election_leader");
     return HF_OK;

@@ -128,7 +128,8 @@ static int check_item(const hf_lock_item *item, hf_mode mode, const hf_lock_item
     if (item->options && copy_options(item->options).stop)
         return set_fail(HF_EINVAL, "\"%.200s\": a stop belongs in the options of the call",
                         item->name);
-    if (item->client != first->client && (hf_fd(item->client) >= 0 || hf_fd(first->client) >= 0))
+    if (item->client != first->client &&
+        (hf__call_runs_loop(item->client) || hf__call_runs_loop(first->client)))
         return set_fail(HF_EINVAL,
                         "\"%.200s\": several clients need threads of their own: with "
                         "HF_DRIVE_CALLER, none would be renewed while another is waited for",
@@ -243,7 +244,8 @@ static void note_answer(void *arg, int code, hf_hold *hold, const hf_error *erro
 static bool await_news(struct hf_hold_set *set, hf_client *client, const hf_stop *stop)
 {
     bool asks = stop && stop->interrupted;
-    struct pollfd loop = { .fd = hf_fd(client), .events = POLLIN };
+    struct pollfd loop = { .fd = hf__call_runs_loop(client) ? hf_fd(client) : -1,
+                           .events = POLLIN };
     struct timespec until;
     if (loop.fd < 0 && asks) {
         clock_gettime(CLOCK_MONOTONIC, &until);
@@ -305,8 +307,11 @@ static int ask_for_member(struct hf_hold_set *set, struct hf_set_member *member,
     const char *name = member->item->name;
     hf_request request;
     int code = HF_BUSY;
-    if (set->ends)
+    if (set->ends) {
+        hf__call_answers_later(true);
         code = hf_lock_async(client, name, wait_ms, &member->options, note_answer, set, &request);
+        hf__call_answers_later(false);
+    }
     if (!set->ends || code == HF_BUSY)
         return hf_lock(client, name, wait_ms, &member->options, &member->hold);
     if (code != HF_OK)

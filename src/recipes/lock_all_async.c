@@ -141,8 +141,10 @@ static int ask_next(struct hf_all_request *request)
     int64_t left_ms = hf__set_time_left_ms(request->wait_ms, request->until_ms);
     pthread_mutex_lock(&set->mutex);
     request->left_ms = left_ms;
+    hf__call_answers_later(true);
     int code = hf_lock_async(member->item->client, member->item->name, left_ms, &member->options,
                              note_answer, request, &set->out);
+    hf__call_answers_later(false);
     set->out_client = member->item->client;
     if (code == HF_OK && set->lost)
         hf_cancel(set->out_client, set->out);
@@ -294,7 +296,9 @@ int hf_unlock_all_async(hf_hold_set *set, hf_done_cb *done, void *arg)
     }
     pthread_mutex_unlock(&set->mutex);
     pthread_mutex_lock(&release->mutex);
+    hf__call_answers_later(true);
     int code = begin_releases(release, set);
+    hf__call_answers_later(false);
     pthread_mutex_unlock(&release->mutex);
     if (code == HF_OK) {
         hf__set_free(set);

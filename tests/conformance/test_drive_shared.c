@@ -4,6 +4,7 @@
 #include "conformance.h"
 
 #include <poll.h>
+#include <stdio.h>
 
 static hf_client *open_shared(void)
 {
@@ -19,7 +20,7 @@ static void watch_until(hf_client *client, const struct outcome *outcome)
     while (outcome->calls == 0) {
         struct pollfd pollfd = { .fd = watches ? hf_fd(client) : -1, .events = POLLIN };
         CHECK(monotonic_ms() < until);
-        if (poll(&pollfd, 1, watches ? 1000 : 1) <= 0)
+        if (poll(&pollfd, 1, watches ? 20 : 1) <= 0)
             continue;
         int code = hf_dispatch(client);
         CHECK(code == HF_OK || code == HF_BUSY);
@@ -120,6 +121,82 @@ TEST(closing_answers_a_request_that_the_program_has_begun)
     give_back(hold);
     check_nothing_left(other, name_of("one"));
     hf_close(other);
+}
+
+/* ---- several locks at once ---- */
+
+struct all_outcome {
+    struct outcome outcome;
+    hf_hold_set *set;
+};
+
+static void record_set(void *arg, int code, hf_hold_set *set, const hf_error *error)
+{
+    struct all_outcome *all = arg;
+    all->set = set;
+    record_outcome(&all->outcome, code, NULL, error);
+}
+
+TEST(several_locks_are_answered_where_each_reply_comes_at_once)
+{
+    hf_client *client = open_shared();
+    char names[3][HF_NAME_MAX + 1];
+    hf_lock_item items[3] = { 0 };
+
+    for (int i = 0; i < 3; i++) {
+        snprintf(names[i], sizeof names[i], "%s", name_of((const char *[]){ "a", "b", "c" }[i]));
+        items[i] = (hf_lock_item){ .client = client, .name = names[i] };
+    }
+    for (int i = 0; i < store_rounds(20); i++) {
+        struct all_outcome all = { 0 };
+        struct outcome unlocked = { 0 };
+        for (int warm = 0; warm < 6; warm++)
+            lock_and_unlock(client, name_of("warm"));
+        CHECK_CODE(hf_lock_all_async(items, 1 + i % 3, SOON_MS, NULL, record_set, &all), HF_OK);
+        watch_until(client, &all.outcome);
+        CHECK_CODE(all.outcome.code, HF_OK);
+        for (int warm = 0; warm < 6; warm++)
+            lock_and_unlock(client, name_of("warm"));
+        CHECK_CODE(hf_unlock_all_async(all.set, record_outcome, &unlocked), HF_OK);
+        watch_until(client, &unlocked);
+        CHECK_CODE(unlocked.code, HF_OK);
+        CHECK_INT(all.outcome.calls + unlocked.calls, 2);
+    }
+    hf_close(client);
+}
+
+TEST(blocking_set_is_granted_beside_the_clients_thread)
+{
+    hf_client *client = open_shared(), *other = open_shared();
+    char names[3][HF_NAME_MAX + 1];
+    hf_lock_item items[3];
+
+    for (int i = 0; i < 3; i++) {
+        snprintf(names[i], sizeof names[i], "%s", name_of((const char *[]){ "a", "b", "c" }[i]));
+        items[i] = (hf_lock_item){ .client = i < 2 ? client : other, .name = names[i] };
+    }
+    for (int i = 0; i < store_rounds(200); i++) {
+        hf_hold_set *set = NULL;
+        CHECK_CODE(hf_lock_all(items, i % 4 ? 2 : 3, SOON_MS / 4, NULL, &set), HF_OK);
+        CHECK_CODE(hf_unlock_all(set), HF_OK);
+    }
+    hf_close(client);
+    hf_close(other);
+}
+
+static void hear_nothing(void *arg, const hf_leader *leader)
+{
+    (void)arg, (void)leader;
+}
+
+TEST(leader_is_watched_beside_the_clients_thread)
+{
+    hf_client *client = open_shared();
+    hf_watch *watch = NULL;
+
+    CHECK_CODE(hf_election_watch(client, name_of("one"), 0, hear_nothing, NULL, &watch), HF_OK);
+    hf_watch_end(watch);
+    hf_close(client);
 }
 
 /* ---- one name, at one moment, in each way ---- */

@@ -19,6 +19,12 @@ int64_t hf__call_timeout_ms(const struct hf_client *client);
 int hf__call_judge(const struct hf_client *client, int64_t had_ms);
 /* HF_ECLOSED if hf_close has begun since. */
 int hf__call_check(const struct hf_client *client);
+/* Only calls and hf_dispatch run the client's loop (HF_DRIVE_CALLER). */
+bool hf__call_runs_loop(const struct hf_client *client);
+/* Until it is taken back: a request of this thread is answered by the client's thread, and never
+ * inside the call that begins it. For a thread that has a mutex which the answer takes, or that
+ * does not watch the loop. */
+void hf__call_answers_later(bool later);
 /* The client may be gone when this returns. */
 void hf__call_ended(struct hf_client *client);
 

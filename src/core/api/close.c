@@ -52,6 +52,16 @@ int hf__call_judge(const struct hf_client *client, int64_t had_ms)
                            (long long)had_ms);
 }
 
+bool hf__call_runs_loop(const struct hf_client *client)
+{
+    return client && client->drive_kind == HF_DRIVE_KIND_CALLER;
+}
+
+void hf__call_answers_later(bool later)
+{
+    hf__uv_loop_watch_nothing(later);
+}
+
 void hf__call_ended(struct hf_client *client)
 {
     hf__lock_entry_call_ended(client, 0);

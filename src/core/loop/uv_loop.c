@@ -21,6 +21,7 @@
 #define LIBUV_DESCRIPTORS 6
 
 _Thread_local const struct turning *hf__turning HF_THREAD_LOCAL_NEAR;
+static _Thread_local unsigned watches_nothing HF_THREAD_LOCAL_NEAR;
 
 static int64_t read_clock(void *arg)
 {
@@ -382,8 +383,18 @@ void hf__uv_loop_push(struct hf_client *client, bool turns)
         borrow(client->drive, NULL, HF_NEVER);
 }
 
+void hf__uv_loop_watch_nothing(bool nothing)
+{
+    if (nothing)
+        watches_nothing++;
+    else
+        watches_nothing--;
+}
+
 bool hf__uv_loop_begin_watched(struct hf_client *client)
 {
+    if (watches_nothing) /* mutant: set-is-answered-inside-its-own-call */
+        return false;
     return client->drive_kind == HF_DRIVE_KIND_THREAD && !client->on_point &&
            hf__loop_owner_acquire_watched(&client->drive->wheel);
 }

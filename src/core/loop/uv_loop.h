@@ -41,6 +41,8 @@ void hf__uv_loop_push(struct hf_client *client, bool turns);
 /* The same for a request of a program that watches the descriptor: its callbacks run here. */
 bool hf__uv_loop_begin_watched(struct hf_client *client);
 void hf__uv_loop_watched(struct hf_client *client, bool turns);
+/* From now on they do not run here, whatever this thread asks for; or they may again. */
+void hf__uv_loop_watch_nothing(bool nothing);
 /* The store has answered that another owner has what a caller waits for. In the loop. */
 void hf__uv_loop_refused(struct hf_client *client);
 /* A release lets another process go on: the thread that waits for its reply sleeps, and does not
