@@ -101,7 +101,7 @@ static bool is_in_queue(const struct hf_blocked *blocked, const struct hf_lock_e
     HF_LIST_FOREACH (link, following, &entry->queue)
         if (hf__claim_id(HF_CONTAINER(link, struct hf_claim, entry_link)) == blocked->request)
             return true;
-    return false;
+    return false; /* mutant: reader-that-was-granted-is-behind-none */
 }
 
 /* Only the first of an entry's queue asks the store, so a reader behind a writer waits for it. What
@@ -110,7 +110,7 @@ static bool is_in_queue(const struct hf_blocked *blocked, const struct hf_lock_e
 static void go_on_from_queue(struct way *way, struct hf_blocked *at,
                              const struct hf_lock_entry *entry)
 {
-    if (!is_in_queue(at, entry)) /* mutant: reader-that-was-granted-is-behind-none */
+    if (!is_in_queue(at, entry))
         return;
     HF_LIST_FOREACH (link, following, &entry->queue) {
         const struct hf_claim *claim = HF_CONTAINER(link, struct hf_claim, entry_link);
