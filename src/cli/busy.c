@@ -3,6 +3,7 @@
 #include "cli.h"
 
 #include <string.h>
+#include <unistd.h>
 
 struct picture {
     hf_entry object;
@@ -127,9 +128,14 @@ static bool explain_object(const struct cli_client *session, const char *name, i
 int cli_acquire_failed(const struct cli_client *session, const char *name, int code,
                        const hf_error *error)
 {
+    const struct cli_settings *settings = session->settings;
+    /* cron mails whatever is said, and a run that is skipped is no news. */
+    bool quiet = settings->quiet || (settings->skip && !settings->verbose && !cli_log.json &&
+                                     !isatty(STDERR_FILENO));
+
     if (session->ended_by)
         return CLI_SIGNAL + session->ended_by;
-    if (code == HF_BUSY && !session->settings->quiet)
+    if (code == HF_BUSY && !quiet)
         explain_busy(session, name);
     if (code == HF_BUSY)
         return CLI_BUSY;
