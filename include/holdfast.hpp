@@ -33,6 +33,9 @@
 #ifndef HOLDFAST_HPP
 #define HOLDFAST_HPP
 
+#if __cplusplus < 201703L
+#error "holdfast.hpp needs C++17: compile with -std=c++17 or later, or use holdfast.h"
+#endif
 #if defined(__GNUC__) && !defined(__EXCEPTIONS)
 #error "holdfast.hpp throws exceptions: compile without -fno-exceptions, or use holdfast.h"
 #endif
@@ -337,8 +340,9 @@ public:
     const char *name() const noexcept { return hf_hold_name(get()); }
     hf_mode mode() const noexcept { return hf_hold_mode(get()); }
 
-    /* Releases it, waits for the store's reply, and leaves this hold empty in any case.
-     * Returns: no error; errc::lost, another owner may have had it; or a code of hf_unlock. */
+    /* Releases it, waits for the store's reply, and leaves this hold empty in any case. Returns: no
+     * error; errc::lost, another owner may have had it; or a code of hf_unlock. On the client's
+     * loop, as in a coroutine without resume_on, it waits for no reply, and tells what is known. */
     [[nodiscard]] std::error_code release() noexcept
     {
         const int code = hf_unlock(raw_.release());

@@ -10,7 +10,8 @@ PyTypeObject *client_type;
 static bool check_open(const struct client *client)
 {
     if (client->generation != process_generation())
-        failure_raise_code(HF_EFORKED, NULL);
+        failure_raise_code(HF_EFORKED, "it was acquired in the parent of this process, which goes "
+                                       "on holding it; acquire it here");
     else if (client->closing)
         failure_raise_code(HF_ECLOSED, "the client is closed");
     else

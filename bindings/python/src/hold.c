@@ -65,6 +65,18 @@ static struct hold *hold_new(PyObject *client, struct queue *queue)
     return hold;
 }
 
+/* As with a file that is not closed: no variable names it any more, so it is released. */
+static void warn_of_release(const struct hold *hold)
+{
+    PyObject *type, *value, *trace;
+    PyErr_Fetch(&type, &value, &trace);
+    if (PyErr_WarnFormat(PyExc_ResourceWarning, 1,
+                         "the lock \"%.200s\" was held by no object any more, and is released",
+                         hf_hold_name(hold->hold)) < 0)
+        PyErr_WriteUnraisable(NULL);
+    PyErr_Restore(type, value, trace);
+}
+
 static void hold_free(PyObject *self)
 {
     PyTypeObject *type = Py_TYPE(self);
@@ -78,6 +90,8 @@ static void hold_free(PyObject *self)
     if (hold->begun && !done && hold->generation == process_generation())
         abandon(hold);
     if (hold->hold && client_usable(hold->client, hold->generation)) {
+        if (hf_held(hold->hold))
+            warn_of_release(hold);
         PyThreadState *state = client_enter(hold->client);
         hf_unlock_nowait(hold->hold); /* waits for an on_lost that runs */
         client_leave(hold->client, state);

@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 import unittest
+import warnings
 
 import holdfast
 from holdfast import Mode
@@ -100,6 +101,15 @@ class Threads(OnStore):
         self.assertTrue(lock.locked())
         lock.release()
         self.assertRaises(RuntimeError, lock.release)
+
+    def test_lock_whose_object_is_dropped_is_released_with_a_warning(self):
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            self.client.lock("name").acquire()
+        self.assertEqual([warning.category for warning in told], [ResourceWarning])
+        self.assertIn('"name"', str(told[0].message))
+        with warnings.catch_warnings(), self.client.lock("name", wait=PATIENCE):
+            warnings.simplefilter("error")
 
     def test_condition_of_threading_takes_the_lock(self):
         condition, seen = threading.Condition(self.client.lock("name")), []
