@@ -130,8 +130,8 @@ int cli_acquire_failed(const struct cli_client *session, const char *name, int c
 {
     const struct cli_settings *settings = session->settings;
     /* cron mails whatever is said, and a run that is skipped is no news. */
-    bool quiet = settings->quiet || (settings->skip && !settings->verbose && !cli_log.json &&
-                                     !isatty(STDERR_FILENO));
+    bool quiet = settings->quiet ||
+                 (settings->skip && !settings->verbose && !cli_log.json && !isatty(STDERR_FILENO));
 
     if (session->ended_by)
         return CLI_SIGNAL + session->ended_by;
