@@ -247,6 +247,30 @@ TEST(a_client_is_closed_while_most_servers_hang)
     quorum_end(servers);
 }
 
+/* The client's loop does not turn any more, so it hears of no attempt that succeeds late. */
+TEST(attempt_at_a_server_that_hangs_is_given_back_right_behind_it)
+{
+    struct server servers[QUORUM_SERVERS] = { 0 };
+    hf_client *client = NULL;
+    hf_hold *hold = NULL;
+    quorum_start(servers);
+    CHECK_CODE(hf_open(&client, quorum_url(servers, SLOW_MS),
+                       &HF_CLIENT_OPTIONS(.driver = HF_DRIVE_CALLER, .lease_ms = LEASE_MS)),
+               HF_OK);
+    for (int i = 0; i < 3; i++)
+        give_back(take(client, "two", HF_MUTEX, 0));
+    for (int i = 0; i < 2; i++)
+        expect(&servers[i], "SET one theirs PX 600000", "+OK");
+    server_stop(&servers[2]);
+    CHECK_ERROR(hf_lock(client, "one", 100, NULL, &hold), HF_BUSY);
+    CHECK_CODE(hf_dispatch(client), HF_OK);
+    server_continue(&servers[2]);
+    EVENTUALLY(server_says(&servers[2], "PING", "+PONG"), SOON_MS);
+    expect(&servers[2], "EXISTS one", ":0");
+    hf_close(client);
+    quorum_end(servers);
+}
+
 TEST(another_kind_of_thing_at_two_servers_cannot_be_locked)
 {
     struct server servers[QUORUM_SERVERS] = { 0 };
