@@ -246,6 +246,8 @@ def a_writer_that_leaves_wakes_readers(stage, one, other, name):
         one.want("ok", "a", "lock", "write", name, 0, LONG_LEASE_MS)
         other.tell("a", "lock", "read", name, FOR_EVER, LONG_LEASE_MS)
         stage.wait_for_a_listener(name, "redisson_rwlock")
+        if other.what.startswith("Redisson"):
+            wait_until(lambda: other.ask("parked", "a") == "yes", "Redisson's reader sleeps")
         one.want("ok", "a", "unlock", "write", name)
         equal(other.answer("a"), "ok", f"{other.what} who waits to read")
         other.want("ok", "a", "unlock", "read", name)

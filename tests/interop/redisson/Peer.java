@@ -230,6 +230,18 @@ public final class Peer {
         }
     }
 
+    /* Whether a worker sleeps until it is told of a release. Redisson forgets a message to readers
+     * that comes while one is on its way there. */
+    private static boolean isParked(String worker) {
+        for (Map.Entry<Thread, StackTraceElement[]> entry : Thread.getAllStackTraces().entrySet())
+            if (entry.getKey().getName().equals(worker)
+                && entry.getKey().getState() == Thread.State.TIMED_WAITING)
+                for (StackTraceElement call : entry.getValue())
+                    if (call.getClassName().equals("java.util.concurrent.Semaphore"))
+                        return true;
+        return false;
+    }
+
     private static String option(URI uri, String name, String otherwise) {
         for (String part : uri.getQuery() == null ? new String[0] : uri.getQuery().split("&"))
             if (part.startsWith(name + "="))
@@ -301,7 +313,12 @@ public final class Peer {
         answer("main", "ready");
         for (String line; (line = orders.readLine()) != null;) {
             String[] parts = line.split(" ", 2);
-            threads.computeIfAbsent(parts[0], name -> Executors.newSingleThreadExecutor())
+            if (parts[0].equals("parked")) {
+                answer(parts[0], isParked(parts[1]) ? "yes" : "no");
+                continue;
+            }
+            threads.computeIfAbsent(parts[0], name -> Executors.newSingleThreadExecutor(
+                task -> new Thread(task, name)))
                 .execute(() -> work(parts[0], parts[1].split(" ")));
         }
         /* Whoever started us is gone, or wants us to be: locks go by their leases. */
