@@ -188,32 +188,32 @@ static void etcd_explain_silence(struct hf_engine *engine, struct hf_op *op, hf_
 }
 
 /* The core asks for nothing else: see `caps`. */
-static void etcd_oneshot(struct hf_engine *engine, struct hf_oneshot *etcd_oneshot)
+static void etcd_oneshot(struct hf_engine *engine, struct hf_oneshot *oneshot)
 {
     struct etcd *etcd = (struct etcd *)engine;
-    if (etcd_oneshot->verb == HF_ONESHOT_RENEW) {
-        hf__etcd_renew_own_lease(etcd, etcd_oneshot);
+    if (oneshot->verb == HF_ONESHOT_RENEW) {
+        hf__etcd_renew_own_lease(etcd, oneshot);
         return;
     }
-    if (etcd_oneshot->verb == HF_ONESHOT_INSPECT || etcd_oneshot->verb == HF_ONESHOT_BREAK) {
-        hf__etcd_look(etcd, etcd_oneshot);
+    if (oneshot->verb == HF_ONESHOT_INSPECT || oneshot->verb == HF_ONESHOT_BREAK) {
+        hf__etcd_look(etcd, oneshot);
         return;
     }
-    if (etcd_oneshot->verb == HF_ONESHOT_DIAGNOSE) {
-        hf__etcd_diagnose(etcd, etcd_oneshot);
+    if (oneshot->verb == HF_ONESHOT_DIAGNOSE) {
+        hf__etcd_diagnose(etcd, oneshot);
         return;
     }
-    if (etcd_oneshot->verb == HF_ONESHOT_GUARD) {
-        hf__etcd_guard(etcd, etcd_oneshot);
+    if (oneshot->verb == HF_ONESHOT_GUARD) {
+        hf__etcd_guard(etcd, oneshot);
         return;
     }
-    if (etcd_oneshot->verb <= HF_ONESHOT_LATCH_GET) {
-        hf__etcd_change(etcd, etcd_oneshot);
+    if (oneshot->verb <= HF_ONESHOT_LATCH_GET) {
+        hf__etcd_change(etcd, oneshot);
         return;
     }
-    hf__explain(&etcd_oneshot->error, HF_ENOTSUP, 0, "this engine cannot do that");
-    etcd_oneshot->code = HF_ENOTSUP;
-    hf__oneshot_done(engine, etcd_oneshot);
+    hf__explain(&oneshot->error, HF_ENOTSUP, 0, "this engine cannot do that");
+    oneshot->code = HF_ENOTSUP;
+    hf__oneshot_done(engine, oneshot);
 }
 
 static const char *const schemes[] = { "etcd", "etcds", NULL };

@@ -55,17 +55,17 @@ static void close_sessions(struct hf_engine *engine, void (*closed)(void *arg), 
     closed(arg);
 }
 
-static void engine_oneshot(struct hf_engine *engine, struct hf_oneshot *engine_oneshot)
+static void engine_oneshot(struct hf_engine *engine, struct hf_oneshot *oneshot)
 {
     struct sessions *all = (struct sessions *)engine;
-    if (engine_oneshot->verb == HF_ONESHOT_INSPECT)
-        hf__session_show(all, engine_oneshot);
-    else if (engine_oneshot->verb == HF_ONESHOT_BREAK)
-        hf__session_break(all, engine_oneshot);
-    else if (engine_oneshot->verb == HF_ONESHOT_RENEW)
-        hf__session_extend(all, engine_oneshot);
+    if (oneshot->verb == HF_ONESHOT_INSPECT)
+        hf__session_show(all, oneshot);
+    else if (oneshot->verb == HF_ONESHOT_BREAK)
+        hf__session_break(all, oneshot);
+    else if (oneshot->verb == HF_ONESHOT_RENEW)
+        hf__session_extend(all, oneshot);
     else
-        hf__session_diagnose(all, engine_oneshot);
+        hf__session_diagnose(all, oneshot);
 }
 
 static void engine_forked(struct hf_engine *engine)
