@@ -247,18 +247,25 @@ TEST(a_client_is_closed_while_most_servers_hang)
     quorum_end(servers);
 }
 
-/* The client's loop does not turn any more, so it hears of no attempt that succeeds late. */
-TEST(attempt_at_a_server_that_hangs_is_given_back_right_behind_it)
+/* A client whose caller drives it, with a connection to each server. */
+static hf_client *open_connected(struct server *servers)
 {
-    struct server servers[QUORUM_SERVERS] = { 0 };
     hf_client *client = NULL;
-    hf_hold *hold = NULL;
-    quorum_start(servers);
     CHECK_CODE(hf_open(&client, quorum_url(servers, SLOW_MS),
                        &HF_CLIENT_OPTIONS(.driver = HF_DRIVE_CALLER, .lease_ms = LEASE_MS)),
                HF_OK);
     for (int i = 0; i < 3; i++)
         give_back(take(client, "two", HF_MUTEX, 0));
+    return client;
+}
+
+/* The client's loop does not turn any more, so it hears of no attempt that succeeds late. */
+TEST(attempt_at_a_server_that_hangs_is_given_back_right_behind_it)
+{
+    struct server servers[QUORUM_SERVERS] = { 0 };
+    hf_hold *hold = NULL;
+    quorum_start(servers);
+    hf_client *client = open_connected(servers);
     for (int i = 0; i < 2; i++)
         expect(&servers[i], "SET one theirs PX 600000", "+OK");
     server_stop(&servers[2]);
@@ -341,13 +348,8 @@ TEST(release_hears_all_that_has_been_answered_before_it_decides)
 {
     struct server servers[QUORUM_SERVERS] = { 0 };
     struct outcome outcome = { 0 };
-    hf_client *client = NULL;
     quorum_start(servers);
-    CHECK_CODE(hf_open(&client, quorum_url(servers, SLOW_MS),
-                       &HF_CLIENT_OPTIONS(.driver = HF_DRIVE_CALLER, .lease_ms = LEASE_MS)),
-               HF_OK);
-    for (int i = 0; i < 3; i++)
-        give_back(take(client, "two", HF_MUTEX, 0));
+    hf_client *client = open_connected(servers);
     hf_hold *hold = take(client, "one", HF_MUTEX, 0);
 
     quorum_expect_everywhere(servers);
